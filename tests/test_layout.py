@@ -263,6 +263,7 @@ HEADS = (
 # Specialisations of a factory, which are names in the graph only; the entry points of whole graphs; functions
 # whose arguments differ from their twin's, or whose twins are methods of a base class.
 SPECIALISED = {
+    "inputs/log_mel.py": {"masked_sound_embedding", "every_second"},
     "mask.py": {"filled_slots"},
     "feature_fusion.py": {"convolution"},
     "stack.py": {

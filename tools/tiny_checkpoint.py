@@ -748,6 +748,19 @@ LLAVA = {
     "text_config": LLAMA | {"model_type": "llama", "max_position_embeddings": 80},
     "image_token_id": 310,
 }
+QWEN2_AUDIO = {
+    "audio_config": {
+        "model_type": "qwen2_audio_encoder",
+        "d_model": 36,
+        "encoder_layers": 2,
+        "encoder_attention_heads": 3,
+        "encoder_ffn_dim": 70,
+        "num_mel_bins": 11,
+        "max_source_positions": 50,
+    },
+    "text_config": LLAMA | {"model_type": "qwen2", "max_position_embeddings": 80},
+    "audio_token_index": 310,
+}
 TILE = VIT | {"image_size": 24}  # four by four patches
 WRITER = LLAMA | {"model_type": "llama", "max_position_embeddings": 80}
 IDEFICS3 = {"vision_config": TILE, "text_config": WRITER, "image_token_id": 310, "scale_factor": 2}
@@ -1140,6 +1153,7 @@ FAMILIES = {
     "siglip_text_model": ("SiglipTextModel", SIGLIP["text_config"]),
     "siglip_vision_model": ("SiglipVisionModel", SIGLIP["vision_config"]),
     "llava": ("LlavaForConditionalGeneration", LLAVA),
+    "qwen2_audio": ("Qwen2AudioForConditionalGeneration", QWEN2_AUDIO),
     "idefics3": ("Idefics3ForConditionalGeneration", IDEFICS3),
     "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),
     "internvl": ("InternVLForConditionalGeneration", INTERNVL),

@@ -1,4 +1,4 @@
-"""From the vectors of an image to those that a decoder reads among its tokens."""
+"""From the vectors of an image or a sound to those that a decoder reads among its tokens."""
 
 import onnx_ir as ir
 
@@ -22,13 +22,13 @@ def connector(spec: ConnectorSpec, g: Body, x: ir.Value) -> ir.Value:
     if spec.norm is not None and spec.normed_first:
         x = norm(spec.norm, g / "norm", x)
     if spec.grid is None:
-        x = op.Reshape(x, op.Constant(value_ints=[0, -1, spec.merged**2 * spec.hidden_size]), name="joined")
+        x = op.Reshape(x, op.Constant(value_ints=[0, -1, spec.joined * spec.hidden_size]), name="joined")
     elif spec.merged > 1:
         x = neighbours(spec.grid, spec.merged, g, x)  # (B, N, merged*merged*W)
     if spec.pooled:
-        each = op.Reshape(x, op.Constant(value_ints=[0, 0, spec.merged**2, -1]))
+        each = op.Reshape(x, op.Constant(value_ints=[0, 0, spec.joined, -1]))
         total = op.ReduceSum(each, op.Constant(value_ints=[2]), keepdims=0)  # (B, N, W)
-        x = op.Div(total, op.Constant(value_float=float(spec.merged**2)))
+        x = op.Div(total, op.Constant(value_float=float(spec.joined)))
     if spec.norm is not None and not spec.normed_first:
         x = norm(spec.norm, g / "norm", x)
     if spec.intermediate_size is None or spec.activation is None:

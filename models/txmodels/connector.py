@@ -1,4 +1,4 @@
-"""From the vectors of an image to those that a decoder reads among its tokens."""
+"""From the vectors of an image or a sound to those that a decoder reads among its tokens."""
 
 from torch import Tensor, nn
 
@@ -28,11 +28,11 @@ class Connector(nn.Module):
         if self.norm is not None and self.spec.normed_first:
             x = self.norm(x)
         if self.spec.grid is None:
-            x = x.unflatten(1, (-1, self.spec.merged**2)).flatten(2)
+            x = x.unflatten(1, (-1, self.spec.joined)).flatten(2)
         elif self.spec.merged > 1:
             x = neighbours(self.spec.grid, self.spec.merged, x)  # (B, N, merged*merged*W)
         if self.spec.pooled:
-            x = x.unflatten(2, (self.spec.merged**2, -1)).mean(2)  # (B, N, W)
+            x = x.unflatten(2, (self.spec.joined, -1)).mean(2)  # (B, N, W)
         if self.norm is not None and not self.spec.normed_first:
             x = self.norm(x)
         if self.spec.intermediate_size is None:

@@ -166,6 +166,12 @@ def sam2_backbone(**values):
 
 
 UNSUPPORTED = [
+    ("qwen2_audio", {"audio_config": {"model_type": "whisper"}}, "model_type='whisper' is not supported"),
+    (
+        "qwen2_audio",
+        {"text_config": {"model_type": "mistral"}},
+        "text_config is of a 'mistral', expected one of qwen2",
+    ),
     ("sam2", {"vision_config": VISION | {"fpn_kernel_size": 3}}, "fpn_kernel_size=3 is not supported"),
     ("sam2", {"vision_config": VISION | {"num_feature_levels": 2}}, "num_feature_levels=2 is not supported"),
     ("sam2", {"vision_config": VISION | {"fpn_top_down_levels": [3]}}, "top_down is () for 4 stages"),

@@ -101,6 +101,7 @@ def test_commands_change_what_the_model_reads(checkpoint, chatter, tmp_path):
     listed = chat(chatter, ["/help"]).stderr
     assert [line.split()[0] for line in listed.splitlines()] == [
         "/image",
+        "/audio",
         "/system",
         "/clear",
         "/save",

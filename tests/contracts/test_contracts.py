@@ -19,6 +19,8 @@ BUNDLES = [
     ("t5", "static"),
     ("t5", "dynamic"),
     ("whisper", "static"),
+    ("qwen2_audio", "static"),
+    ("qwen2_audio", "dynamic"),
     ("mllama", "static"),
     ("mllama", "dynamic"),
 ]

@@ -8,7 +8,7 @@ import pytest
 import tiny_checkpoint
 import torch
 import transformers
-from helpers.rows import CONVERSE, FILL, ROWS, Row
+from helpers.rows import CONVERSE, FILL, LISTEN, ROWS, Row
 from txgraphs._lowering import NEWER
 
 from txexport import bundle, families
@@ -64,6 +64,7 @@ def failures(report) -> list:
 
 
 # Originals without a key/value cache: their cached steps are compared with the logits of one pass.
+FEATURES = {CONVERSE: "image_features", LISTEN: "audio_features"}
 CACHELESS = {"openai-gpt": {"logits"}}
 
 
@@ -111,8 +112,8 @@ def check(row: Row, cache, folder, cases: str) -> None:
         for check in case.checks:  # more only where PyTorch's own float32 is as far from its float64
             assert check.tolerance == 1e-5 or check.tolerance == ROUNDINGS * check.rounding < 2e-3, check
         compared = {check.output for check in case.checks}
-        if row.task == CONVERSE and not {"tokens", "beam tokens"} & compared:
-            of_images = {"image_features", *filter(cache_names.is_cross, outputs[case.graphs])}
+        if row.task in (CONVERSE, LISTEN) and not {"tokens", "beam tokens"} & compared:
+            of_images = {FEATURES[row.task], *filter(cache_names.is_cross, outputs[case.graphs])}
             compared |= of_images  # of cases without images, which there are too
         cacheless = CACHELESS.get(row.model_type) if case.reference == "transformers" else None
         assert compared in (outputs[case.graphs], {"tokens"}, {"beam scores", "beam tokens"}, cacheless)

@@ -51,6 +51,7 @@ UNREAD = {
             "qwen3_vl",
             "qwen3_vl_moe",
             "lfm2_vl",
+            "qwen2_audio",
             "mistral3",
             "mllama",
         )

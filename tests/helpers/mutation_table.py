@@ -20,6 +20,7 @@ from helpers import mutations_of_edges as edges
 from helpers import mutations_of_families as family
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
+from helpers import mutations_of_listening as listening
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_packing as packing
 from helpers import mutations_of_phrases as phrases
@@ -1098,6 +1099,29 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         proposals.aligned_corners,
         proposals.repeated_borders,
         windows.shift_without_mask,
+    ),
+    ("qwen2_audio", "static", "audio_encoder"): (
+        listening.padding_heard,
+        listening.first_of_each_pair,
+        listening.pairs_one_vector_later,
+        listening.unnormed_pairs,
+        listening.projector_without_bias,
+        listening.half_a_pair_counted,
+        listening.vectors_of_padding,
+        listening.masks_exchanged,
+        pictures.images_exchanged,
+    ),
+    ("qwen2_audio", "static", "model"): (
+        pictures.features_one_place_later,
+        pictures.features_in_reverse,
+        pictures.each_row_from_the_first,
+        pictures.features_added,
+        pictures.another_image_token,
+        pictures.zeros_without_images,
+    ),
+    ("qwen2_audio", "dynamic", "model"): (
+        pictures.features_one_place_later,
+        pictures.each_row_from_the_first,
     ),
     ("llava", "static", "vision_encoder"): (
         pictures.last_vector_skipped,

@@ -16,6 +16,7 @@ DETECT = "object-detection"
 DEPTH, SEGMENT, MASKS = "depth-estimation", "image-segmentation", "mask-generation"
 POSE = "pose-estimation"
 HEAR, DESCRIBE, CONVERSE = "automatic-speech-recognition", "image-to-text", "image-text-to-text"
+LISTEN = "audio-text-to-text"
 GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 
@@ -41,7 +42,7 @@ class Row:
     @property
     def caches(self) -> list[str | None]:
         """The kinds of cache to export with."""
-        generating = self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE, CONVERSE)
+        generating = self.task in (GENERATE, TRANSLATE, HEAR, DESCRIBE, CONVERSE, LISTEN)
         return ["static", "dynamic"] if generating and not self.architecture.endswith("ForCTC") else [None]
 
 

@@ -22,6 +22,7 @@ from helpers.row import (
     HEAR,
     LABEL,
     LABELS,
+    LISTEN,
     MASKS,
     MATCH,
     MATCH_SOUND,
@@ -721,6 +722,11 @@ SIGLIP_TILES = {
 }
 ONE_TILE = {"vision_aspect_ratio": "anyres_max_1", "vision_feature_layer": -2, **TIED}
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
+SHALLOW_SOUNDS = {
+    "audio_config": tiny_checkpoint.QWEN2_AUDIO["audio_config"]
+    | {"encoder_layers": 1, "activation_function": "relu", "scale_embedding": True, "encoder_ffn_dim": 50},
+    "text_config": tiny_checkpoint.QWEN2_AUDIO["text_config"] | {"num_key_value_heads": 1, "rope_theta": 5e5},
+}
 FOUR_SECTIONS = {
     "vision_config": {
         "spatial_merge_size": 3,
@@ -1090,6 +1096,8 @@ OTHERS = [
         "tied, one tile at most",
         ONE_TILE,
     ),
+    Row("qwen2_audio", "Qwen2AudioForConditionalGeneration", LISTEN),
+    Row("qwen2_audio", "Qwen2AudioForConditionalGeneration", LISTEN, "ReLU, one layer", SHALLOW_SOUNDS),
     Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE),
     Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
     Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE),

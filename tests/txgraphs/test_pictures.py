@@ -7,9 +7,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 import txgraphs.connector
+import txgraphs.real_vectors
 import txgraphs.splice
 from helpers.twins import check, integers, random, seeded
 from txmodels.connector import Connector, neighbours
+from txmodels.real_vectors import real_vectors
 from txmodels.splice import spliced
 
 from txexport.errors import SpecError
@@ -45,6 +47,8 @@ TWO = {"intermediate_size": 12, "activation": Activation.GELU}
         TWO | {"merged": 2, "norm": NormSpec(W, 1e-6), "normed_first": True},
         TWO | {"merged": 2, "norm": NormSpec(W, 1e-6, NormKind.RMS), "normed_first": True, "grid": None},
         {"merged": 3, "norm": NormSpec(9 * W, 1e-6), "grid": None},
+        {"consecutive": 2, "pooled": True, "norm": NormSpec(W, 1e-5), "grid": None},
+        TWO | {"consecutive": 4, "bias": False, "grid": None},
     ],
     ids=str,
 )
@@ -53,7 +57,7 @@ def test_connector(changes):
     module = Connector(spec)
     shapes = {name: tuple(value.shape) for name, value in module.named_parameters()}
     assert shapes == connector(spec)
-    length = GRID[0] * GRID[1] if spec.grid else 3 * spec.merged**2
+    length = GRID[0] * GRID[1] if spec.grid else 3 * spec.joined
     x = random(B, spec.skipped + length, W)
     [features] = check(module, partial(txgraphs.connector.connector, spec), x)
     assert features.shape == (B, spec.vectors if spec.grid else 3, SIZE)
@@ -85,6 +89,10 @@ def test_vectors_that_are_left_out_do_not_count():
         ({"skipped": -1}, "skipped is -1"),
         ({"merged": 2, "norm": NormSpec(W, 1e-5)}, "the norm is 8 wide, expected 32"),
         ({"merged": 0}, "merged"),
+        ({"consecutive": 0}, "consecutive"),
+        ({"consecutive": 2}, r"consecutive is 2 with the grid \(6, 4\)"),
+        ({"consecutive": 2, "grid": None, "skipped": 1}, "1 skipped"),
+        ({"consecutive": 2, "grid": None, "merged": 2}, "2 x 2 neighbours"),
         (
             {"merged": 2, "norm": NormSpec(4 * W, 1e-5), "normed_first": True},
             "the norm is 32 wide, expected 8",
@@ -140,3 +148,16 @@ def test_another_token_is_another_function():
     ids = ids_with(1, 2)
     check(partial(spliced, 3), txgraphs.splice.spliced(3), x, ids.masked_fill(ids == TOKEN, 3), vectors)
     assert txgraphs.splice.spliced(3) is not txgraphs.splice.spliced(TOKEN)
+
+
+@pytest.mark.parametrize("consecutive", [1, 2, 4])
+@pytest.mark.parametrize("lengths", [(5, 8, 1), (8, 8, 8), (4, 3, 6), (0, 0, 4)], ids=str)
+def test_vectors_of_padding_are_left_out(consecutive, lengths):
+    """A vector counts where all that became it are real; the others of a sound are not read."""
+    features = random(B, 8 // consecutive, W)
+    mask = (torch.arange(8) < torch.tensor(lengths)[:, None]).long()
+    function = txgraphs.real_vectors.real_vectors(consecutive)
+    [result] = check(partial(real_vectors, consecutive), function, features, mask)
+    counts = [length // consecutive for length in lengths]
+    expected = torch.cat([row[:count] for row, count in zip(features, counts, strict=True)])
+    np.testing.assert_array_equal(result, expected.numpy())

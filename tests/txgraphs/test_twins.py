@@ -891,6 +891,18 @@ def test_sound_embedding(kind):
     assert found[0].shape == (B, 11, W)
 
 
+@pytest.mark.parametrize("frames", [1, 2, 7, 21, 22])
+def test_sound_embedding_with_a_mask(frames):
+    """A vector is real where the first of its two frames is."""
+    spec = LogMelSpec(W, 7, 11, Activation.GELU, masked=True)
+    module = txmodels.inputs.log_mel.SoundEmbedding(spec)
+    mask = (torch.arange(22) < frames).long().expand(B, -1)
+    _, vectors = check(
+        module, partial(txgraphs.inputs.log_mel.masked_sound_embedding, spec), random(B, *spec.shape), mask
+    )
+    assert vectors.sum(1).tolist() == [(frames - 1) // 2 + 1] * B
+
+
 def test_spectrogram_embedding():
     spec = SpectrogramSpec(W, 11, 19, patch_size=4, frequency_stride=3, time_stride=2)
     module = txmodels.inputs.spectrogram.SpectrogramEmbedding(spec)

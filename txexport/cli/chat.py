@@ -26,7 +26,7 @@ PROMPT = "> "
 
 @dataclass
 class Chat:
-    """A conversation with a model: the messages so far, and the images of the next one.
+    """A conversation with a model: the messages so far, and the images or sounds of the next one.
 
     `options` are those of Model.chat. If `as_json`, each turn is a line of JSON, and else the answer is
     streamed. If `interactive`, Ctrl-C ends an answer, which stays in the conversation as far as it went.
@@ -37,7 +37,7 @@ class Chat:
     as_json: bool = False
     interactive: bool = False
     messages: list[dict[str, Any]] = field(default_factory=list)
-    images: list[str] = field(default_factory=list)
+    media: list[dict[str, Any]] = field(default_factory=list)
 
     @cached_property
     def answers(self) -> Callable[..., Iterator[str]]:
@@ -45,8 +45,8 @@ class Chat:
         return self.model.session().stream_chat
 
     @property
-    def reads_images(self) -> bool:
-        """Tell whether the model reads images in a conversation."""
+    def reads_media(self) -> bool:
+        """Tell whether the model reads images or sounds in a conversation."""
         return self.model.bundle.image_token_id is not None
 
     def read(self, text: str) -> None:
@@ -62,8 +62,7 @@ class Chat:
 
     def answer(self, text: str) -> None:
         """Print the answer to a message, and add both to the conversation."""
-        parts: list[dict[str, Any]] = [{"type": "image", "image": path} for path in self.images]
-        messages = [*self.messages, self._message("user", text, parts)]
+        messages = [*self.messages, self._message("user", text, self.media)]
         pieces: list[str] = []
         try:
             for piece in self.answers(messages, **self.options):
@@ -81,30 +80,40 @@ class Chat:
         written = "".join(pieces)
         if self.as_json:
             click.echo(json.dumps({"message": text, "answer": written}))
-        self.messages, self.images = [*messages, self._message("assistant", written)], []
+        self.messages, self.media = [*messages, self._message("assistant", written)], []
 
-    def _message(self, role: str, text: str, images: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-        """A message; for a model that reads images its content is parts, as their templates expect."""
-        if not self.reads_images:
+    def _message(self, role: str, text: str, media: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+        """A message; for a model that reads images or sounds, with parts as their templates expect."""
+        if not self.reads_media:
             return {"role": role, "content": text}
-        return {"role": role, "content": [*(images or []), {"type": "text", "text": text}]}
+        return {"role": role, "content": [*(media or []), {"type": "text", "text": text}]}
 
     def attach(self, path: str) -> None:
         """Add an image to the next message. Raises InputError if it cannot be read."""
         from txexport.runtime.preprocessing.opened_images import opened
 
-        if not self.reads_images:
+        if not self.model.bundle.reads_images:
             raise InputError(f"{self.model} reads no images")
         if not path:
             raise InputError("/image needs the path of an image file")
         file = str(Path(path).expanduser())
         opened(file)
-        self.images.append(file)
+        self.media.append({"type": "image", "image": file})
+
+    def attach_sound(self, path: str) -> None:
+        """Add a sound to the next message. Raises InputError if it cannot be read."""
+        if not self.model.bundle.reads_sounds:
+            raise InputError(f"{self.model} reads no sounds")
+        if not path:
+            raise InputError("/audio needs the path of a sound file")
+        file = str(Path(path).expanduser())
+        self.model.bundle.files.log_mel.read(file)
+        self.media.append({"type": "audio", "audio": file})
 
     def clear(self, _: str) -> None:
         """Forget all messages but the system's."""
         self.messages = [one for one in self.messages if one["role"] == "system"]
-        self.images = []
+        self.media = []
 
     def system(self, text: str) -> None:
         """Set the system message; remove it if `text` is empty."""
@@ -136,6 +145,7 @@ class Command:
 
 COMMANDS = {
     "image": Command(Chat.attach, "PATH", "Add an image to the next message."),
+    "audio": Command(Chat.attach_sound, "PATH", "Add a sound to the next message."),
     "system": Command(Chat.system, "TEXT", "Set the system message; without TEXT, remove it."),
     "clear": Command(Chat.clear, "", "Forget all messages but the system message."),
     "save": Command(Chat.save, "FILE", "Write the conversation to FILE, as JSON."),

@@ -103,6 +103,13 @@ def search_options(command: Callable) -> Callable:
     "repeatable.",
 )
 @click.option(
+    "--audio",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False),
+    help="Sound file of a single prompt, in place of the checkpoint's token for one, such as <|AUDIO|>; "
+    "repeatable.",
+)
+@click.option(
     "--src-lang",
     help="Language of the prompts, such as fr_XX or fra_Latn, for a multilingual translation model.",
 )
@@ -116,6 +123,7 @@ def generate(
     texts: tuple[str, ...],
     file: Path | None,
     images: tuple[str, ...],
+    audio: tuple[str, ...],
     src_lang: str | None,
     tgt_lang: str | None,
     others: dict[str, Any],
@@ -135,10 +143,11 @@ def generate(
     with warnings.catch_warnings(action="ignore"):  # generate shows them
         sequences = model.generation_config.updated(**settings).num_return_sequences
     arguments: dict[str, Any] = settings | {"src_lang": src_lang, "tgt_lang": tgt_lang}
-    if images:
-        if len(first) != 1:
-            raise click.UsageError("--image needs a single prompt")
-        arguments["images"] = [list(images)]
+    for name, option, paths in (("images", "--image", images), ("audio", "--audio", audio)):
+        if paths and len(first) != 1:
+            raise click.UsageError(f"{option} needs a single prompt")
+        if paths:
+            arguments[name] = [list(paths)]
     if len(first) == 1 and not answers.as_json and sequences == 1:
         for _, piece in model.stream_many(inputs.listed(first), **arguments):
             click.echo(piece, nl=False)

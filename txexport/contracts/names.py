@@ -3,6 +3,8 @@
 B rows, S tokens, P past tokens, E tokens of an encoder, L scored positions; T texts, I images or sounds.
 """
 
+from collections.abc import Container
+
 # Inputs: token ids, masks and other numbers of each token
 INPUT_IDS = "input_ids"  # (B,S)
 ATTENTION_MASK = "attention_mask"  # (B,S), over a growing cache (B,P+S): 1 for a token, 0 for padding
@@ -33,11 +35,13 @@ ASPECT_RATIO_MASK = "aspect_ratio_mask"  # (I,T): 1 for a tile, 0 for padding
 IMAGE_SIZES = "image_sizes"  # (I,2): height and width of images in pixels, which originals read
 PIXEL_MASK = "pixel_mask"  # (B,height,width) of any size: 1 for a pixel of the image, 0 for padding
 INPUT_FEATURES = "input_features"  # (B,bands,frames), (B,frames,bands) with a mask, or (B,1,frames,bands)
+FEATURE_ATTENTION_MASK = "feature_attention_mask"  # (B,frames): 1 for a frame, 0 for padding
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)
 
 # Prompts of masks, and the places of an image that they are for
 IMAGE_EMBEDDINGS = "image_embeddings"  # (B,W,R,C), or of several maps, the finest first, IMAGE_MAPS
 IMAGE_FEATURES = "image_features"  # (I,N,W): the vectors of images that a decoder reads; of any size (N,W)
+AUDIO_FEATURES = "audio_features"  # (N,W): the vectors of sounds that a decoder reads
 DEEP_FEATURES = "deep_features"  # within a graph, by layer: what is added to its output (B,S,W)
 IMAGE_MASK = "image_mask"  # within a graph: whether a token attends to a vector of an image (B,S,E)
 SEES_IMAGES = "sees_images"  # within a graph: whether a token sees an image (B,S,1)
@@ -104,7 +108,7 @@ NUM_QUERIES = "num_queries"  # texts that are compared with an image
 NUM_PATCHES = "num_patches"
 NUM_IMAGES = "num_images"  # of a prompt, or its tiles
 NUM_IMAGE_VECTORS = "num_image_vectors"  # of the images of a prompt, with padding
-NUM_FEATURES = "num_features"  # vectors of images among the new tokens
+NUM_FEATURES = "num_features"  # vectors of images or sounds among the new tokens
 HEIGHT, WIDTH = "height", "width"
 MASK_HEIGHT, MASK_WIDTH = "mask_height", "mask_width"
 DEPTH_HEIGHT, DEPTH_WIDTH = "depth_height", "depth_width"
@@ -122,3 +126,8 @@ AUDIO_BATCH_SIZE = "audio_batch_size"
 def of_layer(kind: str, layer: int, stack: str | None = None) -> str:
     """The name of a layer's output, as in transformers and transformers.js: decoder_attentions.0."""
     return f"{kind}.{layer}" if stack is None else f"{stack}_{kind}.{layer}"
+
+
+def media_features(ports: Container[str]) -> str:
+    """The name of the vectors of images or of sounds in prompts, which is among `ports`."""
+    return AUDIO_FEATURES if AUDIO_FEATURES in ports else IMAGE_FEATURES

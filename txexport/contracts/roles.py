@@ -12,6 +12,7 @@ VISION = "vision_model"
 AUDIO = "audio_model"
 SIMILARITY = "similarity_model"
 IMAGE_ENCODER = "vision_encoder"
+AUDIO_ENCODER = "audio_encoder"
 MASK_DECODER = "prompt_encoder_mask_decoder"
 EMBED_TOKENS = "embed_tokens"  # of a decoder that reads images too, for other clients
 ALIGNMENT = "alignment_model"  # the weights by which tokens get times in a sound
@@ -22,7 +23,8 @@ DECODER_MERGED = "decoder_model_merged"
 
 SHARED = "model_shared"  # a decoder without an encoder, over buffers that the client shares with it
 
-READERS = frozenset({MODEL, ENCODER, TEXT, VISION, AUDIO, IMAGE_ENCODER})  # graphs that read the user's input
+# Graphs that read the user's input
+READERS = frozenset({MODEL, ENCODER, TEXT, VISION, AUDIO, IMAGE_ENCODER, AUDIO_ENCODER})
 
 SUFFIX = ".onnx"
 FOLDER = "onnx"  # of a bundle, in which clients of model hubs expect graphs
@@ -42,8 +44,14 @@ NATIVE = {
     SIMILARITY: "similarity",
     ALIGNMENT: "alignment",
     IMAGE_ENCODER: "image",
+    AUDIO_ENCODER: "sound",
     MASK_DECODER: "masks",
 }
+
+
+def media_encoder(graphs: Iterable[str]) -> str:
+    """The role of the graph of images or of sounds in prompts, which is among `graphs`."""
+    return AUDIO_ENCODER if AUDIO_ENCODER in graphs else IMAGE_ENCODER
 
 
 def file(role: str, dtype: str = "") -> str:

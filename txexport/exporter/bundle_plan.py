@@ -195,7 +195,7 @@ class DtypePlan:
             return False
         separate = [roles.MODEL, roles.ENCODER, roles.DECODER_MERGED, roles.EMBED_TOKENS]
         if any(one.role == roles.EMBED_TOKENS for one in self.hub):
-            separate.append(roles.IMAGE_ENCODER)
+            separate += [roles.IMAGE_ENCODER, roles.AUDIO_ENCODER]
         return self.options.client not in (None, roles.GENAI) or graph.role in separate
 
     def models(self, folder: Path) -> Iterator[tuple[PlannedGraph, ir.Model]]:

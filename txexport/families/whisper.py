@@ -105,15 +105,15 @@ def _unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
 def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
     """As BART's; keys have no bias."""
     if isinstance(spec, EncoderSpec):
-        encoder_rules = _encoder_rules() | {
+        rules: Rules = encoder_rules() | {
             "layer_sum.weight": "layer_weights",
             "head.narrow.*": "projector.*",
             "head.*": "classifier.*",
         }
-        return Table(encoder_rules | bart.stack_rules("encoder") | encoder_rules, NAMING)
+        return Table(rules | bart.stack_rules("encoder") | rules, NAMING)
     inherited = bart.table(spec)
-    rules: Rules = {
-        **_encoder_rules(),
+    rules = {
+        **encoder_rules(),
         "decoder.embedding.word.weight": Take(
             "decoder.embed_tokens.weight", also=("proj_out.weight",) if spec.head.tied else ()
         ),
@@ -124,7 +124,7 @@ def table(spec: EncoderSpec | EncoderDecoderSpec) -> Table:
     return Table(rules | inherited.rules | rules, NAMING, inherited.drop)
 
 
-def _encoder_rules() -> Rules:
+def encoder_rules() -> Rules:
     """Tensor names of the encoder that differ from BART's."""
     return {
         "encoder.embedding.first.*": "encoder.conv1.*",

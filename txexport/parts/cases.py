@@ -278,7 +278,8 @@ def greedy_cases(
 
 def beam_case(prompts: GreedyCase, vocab_size: int) -> "GreedyCase | Skipped":
     """Beam search over the first two prompts, with no more beams than there are different texts."""
-    several = "beams, two rows" if prompts.images is None else "beams, images"
+    of_media = prompts.name.replace("greedy", "beams")
+    several = "beams, two rows" if prompts.images is None else of_media
     name, new_tokens = several, min(BEAM_TOKENS, prompts.new_tokens)
     beams = min(BEAMS, vocab_size**new_tokens)
     if beams == 1:

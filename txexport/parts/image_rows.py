@@ -52,7 +52,8 @@ def prompts(spec: Spec, drawn: Rows) -> Iterator[GreedyCase | Skipped]:
     """Prompts with images and without, to extend by greedy decoding and by beam search."""
     rows, images = drawn
     room = (spec.decoder.limit or np.inf) - max(map(len, rows))
-    case = GreedyCase("greedy, images", rows, int(min(NEW_TOKENS, room)), images=images)
+    what = "sounds" if isinstance(spec, VisionLanguageSpec) and spec.sounds else "images"
+    case = GreedyCase(f"greedy, {what}", rows, int(min(NEW_TOKENS, room)), images=images)
     if case.new_tokens < 1:
         yield Skipped(case.name, "the prompts are as long as the decoder's longest sequence")
         return

@@ -58,6 +58,7 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     if isinstance(spec, PromptableSpec | OpenVocabularySpec | GroundedSpec) or type(spec) in tasks:
         if outputs:
             task = tasks.get(type(spec), "zero-shot-object-detection")
+            task = "audio-text-to-text" if isinstance(spec, VisionLanguageSpec) and spec.sounds else task
             raise UnsupportedError(f"outputs of every layer are not supported for {task}; leave them out")
         return
     if outputs and not isinstance(spec, DualEncoderSpec) and head_of(spec.head) is CHOICES:

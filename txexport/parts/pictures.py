@@ -1,4 +1,4 @@
-"""Seeded test cases of a decoder that reads images among its tokens."""
+"""Seeded test cases of a decoder that reads images or sounds among its tokens."""
 
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
@@ -6,7 +6,9 @@ from itertools import cycle, islice
 import numpy as np
 
 from txexport.contracts.names import (
+    FEATURE_ATTENTION_MASK,
     IMAGE_SIZES,
+    INPUT_FEATURES,
     PIXEL_ATTENTION_MASK,
     PIXEL_VALUES,
     SPATIAL_SHAPES,
@@ -38,24 +40,26 @@ def picture_cases(spec: VisionLanguageSpec, left: bool, seed: int = 0) -> Iterat
     stepwise = np.vstack([lengths - STEPS, one])
     chunk = max(2, rows[0].count(spec.image_token_id) // 2 + 1)
     chunks = _pieces(spec, RAGGED) if spec.mutual == Mutual.IMAGE else _chunks(lengths, chunk)
+    what, single = ("sounds", "a sound") if spec.sounds else ("images", "an image")
     cases = [
-        DecoderCase("three rows of one, no and two images, then steps", rows, stepwise, images=images),
-        DecoderCase("three rows of images in chunks", rows, chunks, images=images),
+        DecoderCase(f"three rows of one, no and two {what}, then steps", rows, stepwise, images=images),
+        DecoderCase(f"three rows of {what} in chunks", rows, chunks, images=images),
     ]
     if left:
         cases.append(
-            DecoderCase("three rows of images, left padding", rows, stepwise, left=True, images=images)
+            DecoderCase(f"three rows of {what}, left padding", rows, stepwise, left=True, images=images)
         )
     for name, layouts in (
-        ("an image alone", ((IMAGE,),)),
-        ("two images in a row", APART if spec.axes else ADJACENT),
-        ("nine rows of images", tuple(islice(cycle(RAGGED), 9))),
+        (f"{single} alone", ((IMAGE,),)),
+        (f"two {what} in a row", APART if spec.axes else ADJACENT),
+        (f"nine rows of {what}", tuple(islice(cycle(RAGGED), 9))),
     ):
         rows, images = _rows(spec, random, layouts, alike=spec.square > 0 and layouts == ADJACENT)
         steps = np.array([[len(row) for row in rows]])
         cases.append(DecoderCase(name, rows, steps, images=images))
     [row], _ = _rows(spec, random, ((IMAGE, 2),))
-    cases.append(DecoderCase("a token of images without an image", [row[-3:]], np.array([[3]])))
+    name = f"a token of {what} without {single}"
+    cases.append(DecoderCase(name, [row[-3:]], np.array([[3]])))
     yield from within_limit(spec, cases)
 
 
@@ -89,6 +93,8 @@ def _image(
     Where tiles are a mosaic, its sides are those of the image in thirds of a tile's; some mosaics cut an
     image that is the `single` one of its row. Patches with a mask are padded to those of the largest image.
     """
+    if spec.sounds:
+        return _sound(spec, random, grid)
     if spec.mosaic is not None:
         height, width = (side * spec.mosaic.tile // 3 + 1 for side in grid)
         tiled = single or spec.mosaic.most is None
@@ -123,6 +129,22 @@ def _image(
     rows, columns = (side * packed.merged for side in grid)
     patches = random.standard_normal((rows * columns, packed.numbers), np.float32)
     return {PIXEL_VALUES: patches, packed.grids: np.array([[1, rows, columns]])}, grid[0] * grid[1]
+
+
+def _sound(
+    spec: VisionLanguageSpec, random: np.random.Generator, grid: tuple[int, int]
+) -> tuple[PixelInputs, int]:
+    """A random spectrogram, padding included, and the number of its vectors: by the sides of a `grid`.
+
+    Its frames are as few as make these vectors, or up to a half of one's more.
+    """
+    bands, frames = spec.vision.embedding.shape
+    each = 2 * spec.connector.consecutive
+    vectors = min(grid[0] * grid[1], frames // each)
+    count = min(each * vectors - 1 + (grid[0] + 2 * grid[1]) % each, frames)
+    mask = (np.arange(frames) < count)[None].astype(np.int64)
+    features = random.standard_normal((1, bands, frames), np.float32)
+    return {INPUT_FEATURES: features, FEATURE_ATTENTION_MASK: mask}, vectors
 
 
 def _pieces(spec: VisionLanguageSpec, layouts: Sequence[Sequence[int]]) -> np.ndarray:

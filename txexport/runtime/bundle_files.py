@@ -6,6 +6,7 @@ from pathlib import Path
 from txexport.bundle import read_json
 from txexport.runtime.generation.config import GenerationConfig, read_generation_config
 from txexport.runtime.preprocessing.extractors import Extractor, read_extractor
+from txexport.runtime.preprocessing.extractors.log_mel import Audio
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.ngram_language_model import NgramLanguageModel
 from txexport.runtime.preprocessing.text import Text
@@ -45,6 +46,11 @@ class BundleFiles:
     def extractor(self) -> Extractor:
         """The feature extractor of sounds, from the checkpoint's preprocessor file."""
         return read_extractor(self.folder)
+
+    @cached_property
+    def log_mel(self) -> Audio:
+        """The feature extractor of sounds in prompts. Raises as `Audio`."""
+        return Audio(self.folder)
 
     @cached_property
     def language_model(self) -> NgramLanguageModel:

@@ -45,7 +45,7 @@ class LoadedBundle:
         self._later, self._opening = later, threading.Lock()
         self.files = BundleFiles(folder.absolute())  # some are read later, wherever the process is then
         self._sessions: dict[str, Session] | None = sessions
-        self.image_features: dict[bytes, np.ndarray] = {}  # of the last images in prompts, by digest
+        self.image_features: dict[bytes, np.ndarray] = {}  # of the last images or sounds in prompts
         self.image_keys: dict[bytes, ImageKeys] = {}  # the same, where the decoder attends to images
         self.last_image: tuple[bytes, Mapping[str, np.ndarray]] | None = None  # values, and outputs for them
 
@@ -87,8 +87,23 @@ class LoadedBundle:
 
     @property
     def image_token_id(self) -> int | None:
-        """The token in whose places images stand; None where tokens are read alone."""
+        """The token in whose places images or sounds stand; None where tokens are read alone."""
         return self.manifest.image_token_id
+
+    @cached_property
+    def media_role(self) -> str:
+        """The role of the graph of images or sounds in prompts, if there is one."""
+        return roles.media_encoder([stage.role for stage in self.stages])
+
+    @property
+    def reads_sounds(self) -> bool:
+        """True where sounds stand among tokens of prompts."""
+        return self.media_role == roles.AUDIO_ENCODER
+
+    @property
+    def reads_images(self) -> bool:
+        """True where prompts of text have images."""
+        return self.image_token_id is not None and not self.reads_sounds
 
     @cached_property
     def crosses_images(self) -> bool:

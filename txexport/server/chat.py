@@ -13,7 +13,7 @@ from txexport.errors import shown
 from txexport.runtime.generation.prompts import chat_inputs
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.runtime.preprocessing.message_images import source_of
+from txexport.runtime.preprocessing.message_images import decoded, source_of
 from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import FLAG, GENERATION, MODEL
 from txexport.server.generating import (
@@ -80,8 +80,7 @@ def chat_job(served: Served, body: Mapping[str, Any], limits: Limits, images: bo
     """
     functions = demanded(body)
     tools = body.get("tools") if body.get("tool_choice") != "none" else None
-    reads_images = served.model.bundle.image_token_id is not None
-    messages = [_plain(one, reads_images) for one in body["messages"]]
+    messages = [_plain(one, _media_of(served)) for one in body["messages"]]
     if images:
         _check_texts({**body, "messages": messages}, limits)
     values = with_effort(served, {**body, "tools": tools})
@@ -134,12 +133,20 @@ def _constraint(wanted: Mapping[str, Any]) -> dict[str, Any]:
     raise RefusedError(f"response_format is {shown(wanted)}, {expected}", param="response_format")
 
 
-def _plain(message: Mapping[str, Any], reads_images: bool = False) -> dict[str, Any]:
+def _media_of(served: Served) -> str:
+    """The type of the parts of messages that a bundle reads beside text; empty for none."""
+    bundle = served.model.bundle
+    if bundle.image_token_id is None:
+        return ""
+    return "input_audio" if bundle.reads_sounds else "image_url"
+
+
+def _plain(message: Mapping[str, Any], media: str = "") -> dict[str, Any]:
     """A message as templates expect it: its content as text, the arguments of its calls as objects.
 
     OpenAI's clients send arguments as JSON text, which a template would write as a quoted string. Content
-    stays in parts where one is an image. Raises RefusedError for parts of the content that are neither text
-    nor images that are read.
+    stays in parts where one is an image or a sound, of the type `media`. Raises RefusedError for parts of the
+    content that are neither text nor of that type.
     """
     plain = dict(message)
     if isinstance(message.get("tool_calls"), list):
@@ -147,20 +154,25 @@ def _plain(message: Mapping[str, Any], reads_images: bool = False) -> dict[str, 
     parts = message.get("content")
     if not isinstance(parts, list):
         return plain
-    read = [_part(part, reads_images) for part in parts]
-    if any(part["type"] == "image" for part in read):
+    read = [_part(part, media) for part in parts]
+    if any(part["type"] != "text" for part in read):
         return plain | {"content": read}
     return plain | {"content": "".join(part["text"] for part in read)}
 
 
-def _part(part: Any, reads_images: bool) -> dict[str, Any]:
-    """A text, or the bytes of an image in a data URL: names and addresses of a client are never opened."""
+def _part(part: Any, media: str) -> dict[str, Any]:
+    """A text, or the bytes of an image or a sound.
+
+    Names and addresses of a client are never opened.
+    """
     if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
     kind = part.get("type") if isinstance(part, dict) else part
-    if kind != "image_url" or not reads_images:
-        expected = "text or image_url" if reads_images else "text only"
+    if kind != media or not media:
+        expected = f"text or {media}" if media else "text only"
         raise RefusedError(f"a message's part is {kind!r:.40}, expected {expected}", param="messages")
+    if media == "input_audio":
+        return _sound(part.get("input_audio"))
     place = part.get("image_url")
     url = place.get("url") if isinstance(place, dict) else place
     if not isinstance(url, str) or not url.startswith("data:"):
@@ -169,6 +181,16 @@ def _part(part: Any, reads_images: bool) -> dict[str, Any]:
             param="messages",
         )
     return {"type": "image", "image": source_of(url)}
+
+
+def _sound(place: Any) -> dict[str, Any]:
+    """The bytes of an input_audio, whose format its bytes tell."""
+    data = place.get("data") if isinstance(place, dict) else place
+    if not isinstance(data, str):
+        raise RefusedError(
+            f"an input_audio is {shown(place)}, expected data in base64, and its format", param="messages"
+        )
+    return {"type": "audio", "audio": decoded(data, "sound")}
 
 
 def _call(call: Any) -> Any:

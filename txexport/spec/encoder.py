@@ -20,7 +20,7 @@ from txexport.spec.pose import PoseSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
 from txexport.spec.segments import PyramidSpec
-from txexport.spec.signal_embedding import PatchSpec
+from txexport.spec.signal_embedding import LogMelSpec, PatchSpec
 from txexport.spec.stack import StackSpec, TextStackSpec, check_stateless
 from txexport.spec.staged import StagedStackSpec
 
@@ -107,6 +107,8 @@ class EncoderSpec:
             raise SpecError("EncoderSpec: embedding is NaflexSpec, which a DualEncoderSpec alone reads")
         if isinstance(self.encoder.embedding, PackedSpec):
             raise SpecError("EncoderSpec: embedding is PackedSpec, which a VisionLanguageSpec alone reads")
+        if isinstance(self.encoder.embedding, LogMelSpec) and self.encoder.masked:
+            raise SpecError("EncoderSpec: a masked LogMelSpec is read by a VisionLanguageSpec alone")
         if self.head.neck is not None:
             self._check_neck(self.head.neck)
         if self.head.stages:

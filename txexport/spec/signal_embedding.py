@@ -95,13 +95,15 @@ class PatchSpec:
 class LogMelSpec:
     """A spectrogram of `length` * 2 frames through two convolutions (Radford et al. 2022, 2.2).
 
-    The second one halves the frames; then a table of positions is added.
+    The second one halves the frames; then a table of positions is added. Where it is `masked`, layers attend
+    to the vectors of real frames alone.
     """
 
     hidden_size: int
     num_mel_bins: int
     length: int
     activation: Activation
+    masked: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_mel_bins", "length")

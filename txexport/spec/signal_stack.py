@@ -202,7 +202,7 @@ class SignalStackSpec:
     @property
     def masked(self) -> bool:
         """True where the stack reads an attention mask beside its signal."""
-        read = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | NaflexSpec
+        read = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | NaflexSpec | LogMelSpec
         return isinstance(self.embedding, read) and self.embedding.masked
 
     @property

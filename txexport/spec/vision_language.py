@@ -1,4 +1,4 @@
-"""A decoder that reads images among its tokens."""
+"""A decoder that reads images or sounds among its tokens."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,7 +13,7 @@ from txexport.spec.mosaic import MosaicSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.packed import PackedSpec
 from txexport.spec.patch_merger import PatchMergerSpec
-from txexport.spec.signal_embedding import PatchSpec
+from txexport.spec.signal_embedding import LogMelSpec, PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
 AXES = 3  # frames, rows and columns
@@ -21,9 +21,10 @@ AXES = 3  # frames, rows and columns
 
 @dataclass(frozen=True)
 class VisionLanguageSpec:
-    """An image encoder, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
+    """An encoder of images, a connector, and a decoder under a causal LM head (Liu et al. 2023, 4.1).
 
     The connector's vectors of images, in their order, replace the embeddings of the tokens `image_token_id`.
+    So do those of sounds, if `vision` is an encoder of sounds.
 
     - Images of one size: each is one row of vectors, or several where they are `tiled`; other clients then
       pass the tiles of a prompt, with a mask. The vectors of an image's tiles may form a `mosaic`, a map
@@ -31,6 +32,8 @@ class VisionLanguageSpec:
     - Images of any size: as packed patches, for a decoder with 3D positions (M-RoPE; Wang et al. 2024, 2.1);
       as patches with a mask, as in SigLIP 2; or as pixels, whose neighbouring patches a `merger` may join.
       With the latter two, positions are those of the tokens.
+    - Sounds: log-mel spectrograms of one length with a mask of their frames. Vectors of padding are left out,
+      so a sound has as many as its length says (Chu et al. 2024, 2).
     - `mutual`: the tokens of an image, or of a prompt, attend to each other, so all of them are read in one
       step. For images there are no graphs for other clients, which cannot tell images apart from texts.
     - `deep`: outputs of these layers of the image encoder pass a `deep_connector` each and are added after
@@ -65,6 +68,9 @@ class VisionLanguageSpec:
         self._check_deep()
         if self.merger is not None and not self.square:
             raise SpecError("VisionLanguageSpec: a merger is for images of any size in pixels, expected None")
+        if self.sounds:
+            self._check_sounds(self.vision.embedding.shape[1] // 2)
+            return
         if self.vision.packed is not None:
             self._check_packed(self.vision.packed)
             return
@@ -102,6 +108,22 @@ class VisionLanguageSpec:
             raise SpecError(
                 f"VisionLanguageSpec: positions on {self.axes or 1} axes with packed patches, expected "
                 f"{AXES}, without tiles or mutual attention"
+            )
+
+    def _check_sounds(self, length: int) -> None:
+        """Raise SpecError unless the connector joins all of the `length` vectors of a masked sound."""
+        connector = self.connector
+        read = connector.hidden_size, connector.size, connector.merged, connector.grid, connector.skipped
+        if (
+            read != (self.vision.hidden_size, self.decoder.hidden_size, 1, None, 0)
+            or not self.vision.masked
+            or length % connector.consecutive
+            or (self.axes, self.mutual, self.tiled, self.mosaic) != (0, None, False, None)
+        ):
+            raise SpecError(
+                f"VisionLanguageSpec: sounds of {length} vectors with masked={self.vision.masked}, positions "
+                f"on {self.axes or 1} axes and {connector}; expected a mask, 1 axis, and a connector of "
+                f"{self.vision.hidden_size} numbers to {self.decoder.hidden_size} that joins all vectors"
             )
 
     def _check_any_size(self) -> None:
@@ -186,6 +208,11 @@ class VisionLanguageSpec:
         kinds = [block.attention for block in self.decoder.blocks]
         rotations = [kind.rotary for kind in kinds if isinstance(kind, AttentionSpec)]
         return max((max(one.axes) + 1 for one in rotations if one is not None and one.axes), default=0)
+
+    @property
+    def sounds(self) -> bool:
+        """True where it reads sounds, not images."""
+        return isinstance(self.vision.embedding, LogMelSpec)
 
     @property
     def any_size(self) -> bool:

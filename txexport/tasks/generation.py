@@ -70,4 +70,13 @@ ROWS = (
         CACHED,
         related=("stream", "chat"),
     ),
+    Task(
+        "audio-text-to-text",
+        (Architecture.VISION_LANGUAGE,),
+        HeadKind.CAUSAL_LM,
+        "AutoModelForSeq2SeqLM",
+        ("generate",),
+        CACHED,
+        related=("stream", "chat"),
+    ),
 )

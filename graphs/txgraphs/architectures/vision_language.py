@@ -1,4 +1,4 @@
-"""A decoder that reads images among its tokens: a graph of images, and one of steps."""
+"""A decoder that reads images or sounds among its tokens: a graph of images, and one of steps."""
 
 from functools import partial
 
@@ -17,6 +17,7 @@ from txgraphs.group_mask import first_step, image_groups
 from txgraphs.heads.causal_lm import causal_lm_head
 from txgraphs.mosaic import mosaic
 from txgraphs.patch_merger import patch_merger
+from txgraphs.real_vectors import real_vectors
 from txgraphs.splice import spliced
 from txgraphs.squares import squares
 from txgraphs.stack import Given, embedded
@@ -32,12 +33,22 @@ def vision_language_models(
         inputs = graph.declare(signature)
         if role == roles.IMAGE_ENCODER:
             graph.add_outputs(_images(spec, graph, inputs))
+        elif role == roles.AUDIO_ENCODER:
+            graph.add_outputs(_sounds(spec, graph, inputs))
         elif role == roles.EMBED_TOKENS:
             x = embedded(spec.decoder, graph, "decoder", inputs, inputs[names.INPUT_IDS])  # no positions
             graph.add_outputs({names.INPUTS_EMBEDS: x})
         else:
             _decode(spec, cache, graph, inputs)
     return graphs
+
+
+def _sounds(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
+    """input_features (I,bands,frames), feature_attention_mask (I,frames) -> audio_features (N,W)."""
+    x, mask = signal_encoder(spec.vision, graph, inputs, Given(), "vision")  # (I, S, W), (I, S)
+    features = connector(spec.connector, graph / "connector", x)
+    real = real_vectors(spec.connector.consecutive)
+    return {names.AUDIO_FEATURES: graph.call(real, features, mask, name="real")}  # (N, W)
 
 
 def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
@@ -146,7 +157,6 @@ def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions:
         return inputs[names.INPUTS_EMBEDS]
     ids = inputs[names.INPUT_IDS]
     x = embedded(spec.decoder, graph, "decoder", inputs, ids)
-    y: ir.Value = graph.call(
-        spliced(spec.image_token_id), x, ids, inputs[names.IMAGE_FEATURES], name="spliced"
-    )
+    features = inputs[names.media_features(inputs)]
+    y: ir.Value = graph.call(spliced(spec.image_token_id), x, ids, features, name="spliced")
     return y

@@ -1,10 +1,21 @@
 """Log-mel spectrograms through two convolutions over time (Radford et al. 2022, 2.2)."""
 
 import onnx_ir as ir
+from onnxscript import script
 
 from txexport.spec import LogMelSpec
+from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._nodes import Place
 from txgraphs.activation import activation
+
+
+@script(domain, default_opset=op)
+def every_second(attention_mask):
+    """attention_mask (B,frames) -> mask (B,S): 1 for a vector at a real frame."""
+    first, axis, step = op.Constant(value_ints=[0]), op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+    mask = op.Slice(attention_mask, first, op.Shape(attention_mask, start=1, end=2), axis, step)
+    return mask
 
 
 @component("x")
@@ -25,4 +36,19 @@ def sound_embedding(spec: LogMelSpec, g: Body, input_features: ir.Value) -> ir.V
     return x
 
 
-embedding = sound_embedding
+@component("x", "mask")
+def masked_sound_embedding(
+    spec: LogMelSpec, g: Body, input_features: ir.Value, attention_mask: ir.Value
+) -> tuple[ir.Value, ...]:
+    """As `sound_embedding`, with attention_mask (B,frames) -> x (B,S,W), mask (B,S)."""
+    x: ir.Value = sound_embedding(spec, g, input_features)
+    return x, g.call(every_second, attention_mask, name="mask")
+
+
+def embedding(
+    spec: LogMelSpec, place: Place, input_features: ir.Value, attention_mask: ir.Value | None = None
+) -> ir.Value | tuple[ir.Value, ...]:
+    """The vectors of a sound, and their mask where it has one."""
+    if attention_mask is None:
+        return sound_embedding(spec, place, input_features)
+    return masked_sound_embedding(spec, place, input_features, attention_mask)

@@ -55,6 +55,10 @@ class CrossVisionLanguageModel(nn.Module):
             outputs |= zip(cache_names.present(layer, cache_names.ENCODER), project(features), strict=True)
         return outputs
 
+    def media(self, **inputs: Tensor) -> dict[str, Tensor]:
+        """As `images`."""
+        return self.images(**inputs)
+
     def read_images(
         self, input_ids: Tensor, outputs: Mapping[str, Tensor], source: Mapping[str, Tensor]
     ) -> dict[str, Any]:

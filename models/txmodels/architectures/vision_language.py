@@ -1,4 +1,4 @@
-"""A decoder that reads images among its tokens."""
+"""A decoder that reads images or sounds among its tokens."""
 
 from collections.abc import Collection, Mapping
 
@@ -15,13 +15,14 @@ from txmodels.encoder_stack import SignalEncoder
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.mosaic import Mosaic
 from txmodels.patch_merger import PatchMerger
+from txmodels.real_vectors import real_vectors
 from txmodels.splice import spliced
 from txmodels.squares import squares
 from txmodels.stack import Given
 
 
 class VisionLanguageModel(nn.Module):
-    """An image encoder, a connector, a decoder and a causal LM head (Liu et al. 2023, 4.1)."""
+    """An encoder of images or sounds, a connector, a decoder and a causal LM head (Liu et al. 2023, 4.1)."""
 
     def __init__(self, spec: VisionLanguageSpec, cache: Cache, outputs: Collection[str] = ()):
         super().__init__()
@@ -65,6 +66,16 @@ class VisionLanguageModel(nn.Module):
             features = torch.cat([features, *deep], dim=-1)
         return {names.IMAGE_FEATURES: features[0] if grids else features}
 
+    def sounds(self, input_features: Tensor, feature_attention_mask: Tensor) -> dict[str, Tensor]:
+        """input_features (I,bands,frames), feature_attention_mask (I,frames) -> audio_features (N,W)."""
+        x, mask = self.vision(input_features, feature_attention_mask)  # (I, S, W), (I, S)
+        features = real_vectors(self.spec.connector.consecutive, self.connector(x), mask)  # (N, W)
+        return {names.AUDIO_FEATURES: features}
+
+    def media(self, **inputs: Tensor) -> dict[str, Tensor]:
+        """As `sounds` where the spec has sounds, else as `images`."""
+        return self.sounds(**inputs) if self.spec.sounds else self.images(**inputs)
+
     def _of_any_shape(
         self, pixel_values: Tensor, pixel_attention_mask: Tensor, spatial_shapes: Tensor
     ) -> Tensor:
@@ -90,6 +101,8 @@ class VisionLanguageModel(nn.Module):
         self, input_ids: Tensor, image_features: Tensor, source: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
         """The inputs of `decode` for rows (B,S) from their start, of `images` and what these read."""
+        if self.spec.sounds:
+            return {names.AUDIO_FEATURES: image_features}
         result = {names.IMAGE_FEATURES: image_features.flatten(0, -2)}
         packed = self.spec.vision.packed
         if packed is not None:
@@ -105,7 +118,10 @@ class VisionLanguageModel(nn.Module):
     def decode(
         self, input_ids: Tensor, past: KeyValues, logits_indices: Tensor | None = None, **inputs
     ) -> tuple[Tensor, KeyValues]:
-        """As `Decoder`, with logits_indices (B,L) and image_features (N,W) -> logits (B,L,V), present."""
+        """As `Decoder`, with logits_indices (B,L) and image_features (N,W) -> logits (B,L,V), present.
+
+        Of sounds, audio_features (N,W) in their place.
+        """
         logits, present, _ = self.decode_layers(input_ids, past, logits_indices, **inputs)
         return logits, present
 
@@ -115,10 +131,13 @@ class VisionLanguageModel(nn.Module):
         past: KeyValues,
         logits_indices: Tensor | None = None,
         image_features: Tensor | None = None,
+        audio_features: Tensor | None = None,
         **inputs,
     ) -> tuple[Tensor, KeyValues, dict[str, Tensor]]:
         """As `decode`, and outputs of layers by name, of which there are none."""
         x = self.tokens(input_ids)
+        if audio_features is not None:
+            x = spliced(self.spec.image_token_id, x, input_ids, audio_features)
         if image_features is not None:
             first, *deep = image_features.split(x.shape[2], dim=1)
             zeros, token = torch.zeros_like(x), self.spec.image_token_id

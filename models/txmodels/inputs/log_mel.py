@@ -16,12 +16,17 @@ class SoundEmbedding(nn.Module):
         self.second = nn.Conv1d(spec.hidden_size, spec.hidden_size, 3, stride=2, padding=1)
         self.position = nn.Embedding(spec.length, spec.hidden_size)
 
-    def forward(self, input_features: Tensor) -> Tensor:
-        """input_features (B,bands,frames) -> x (B,S,W), S half as many as frames."""
+    def forward(
+        self, input_features: Tensor, attention_mask: Tensor | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """input_features (B,bands,frames) -> x (B,S,W), S half as many as frames.
+
+        With attention_mask (B,frames), the mask (B,S) too: 1 for a vector at a real frame.
+        """
         frames = self.act(self.first(input_features))  # (B, W, frames)
         halved = self.act(self.second(frames))  # (B, W, S)
         x = halved.mT + self.position.weight  # (B, S, W)
-        return x
+        return x if attention_mask is None else (x, attention_mask[:, ::2])
 
 
 Embedding = SoundEmbedding

@@ -1,4 +1,4 @@
-"""A decoder that reads images among its tokens: a graph of images, and one of steps over a cache."""
+"""A decoder that reads images or sounds among its tokens: a graph of these, and one of steps over a cache."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -28,8 +28,8 @@ class VisionLanguage:
     spec = VisionLanguageSpec
 
     def roles(self, spec: VisionLanguageSpec) -> tuple[str, ...]:
-        """The image encoder with its connector, and the decoder."""
-        return roles.IMAGE_ENCODER, roles.MODEL
+        """The encoder of images or sounds with its connector, and the decoder."""
+        return _encoder(spec), roles.MODEL
 
     def signatures(self, spec: VisionLanguageSpec, contract: Contract) -> dict[str, Signature]:
         """Vectors of images, then steps as a decoder's, which also take those of the new tokens.
@@ -45,7 +45,8 @@ class VisionLanguage:
         of_each = (names.NUM_FEATURES,) if spec.any_size else (IMAGES, spec.connector.vectors)
         if spec.mosaic:
             pixels = *pixels, ints(names.TILE_GRID, 1, 6)
-        images = Signature(pixels, (floats(names.IMAGE_FEATURES, *of_each, spec.features),))
+        vectors = names.AUDIO_FEATURES if spec.sounds else names.IMAGE_FEATURES
+        images = Signature(pixels, (floats(vectors, *of_each, spec.features),))
         contract = _positioned(spec, contract)
         if spec.tiled and contract.hub:
             images = replace(images, inputs=_by_prompt(pixels[0]))
@@ -54,18 +55,18 @@ class VisionLanguage:
         outputs = (*_cached.logits(spec.head, spec.decoder, contract.logits), *present)
         if not contract.hub:
             prefix = (ints(names.PREFIX_LENGTHS, names.BATCH_SIZE),) * (spec.mutual == Mutual.PREFIX)
-            features = floats(names.IMAGE_FEATURES, names.NUM_FEATURES, spec.features)
+            features = floats(vectors, names.NUM_FEATURES, spec.features)
             counts = _cached.counts(spec.decoder, contract)
             step = Signature((*contract.step, *counts, *prefix, features, *past), outputs)
-            return {roles.IMAGE_ENCODER: images, roles.MODEL: step}
+            return {_encoder(spec): images, roles.MODEL: step}
         if spec.mutual == Mutual.IMAGE or spec.deep:
             return {}
         ids, *others = contract.step
-        vectors = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
+        embeds = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
         return {
-            roles.IMAGE_ENCODER: images,
-            roles.EMBED_TOKENS: Signature((ids,), (vectors,)),
-            roles.DECODER_MERGED: Signature((vectors, *others, *past), outputs),
+            _encoder(spec): images,
+            roles.EMBED_TOKENS: Signature((ids,), (embeds,)),
+            roles.DECODER_MERGED: Signature((embeds, *others, *past), outputs),
         }
 
     def layer_ports(
@@ -92,16 +93,20 @@ class VisionLanguage:
         if spec.square:
             merged = 1 if spec.merger is None else spec.merger.merged
             images = replace(images, merged_patches=merged, vector_side=spec.square)
-        if spec.any_size and spec.mosaic is None:
+        if spec.sounds:
+            frames = 2 * spec.connector.consecutive
+            images = replace(images, least_samples=frames - 1, vector_stride=frames)
+        elif spec.any_size and spec.mosaic is None:
             images = replace(images, patch_heads=spec.vision.blocks[0].attention.num_heads)
         earlier = {
             names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}",
+            names.AUDIO_FEATURES: f"{roles.AUDIO_ENCODER}.{names.AUDIO_FEATURES}",
             names.INPUTS_EMBEDS: f"{roles.EMBED_TOKENS}.{names.INPUTS_EMBEDS}",
         }
         return [
             Stage(
                 role,
-                ONCE if role == roles.IMAGE_ENCODER else STEP,
+                ONCE if role == _encoder(spec) else STEP,
                 sources_of(one.inputs, earlier),
                 self._facts(role, images, tokens),
             )
@@ -110,7 +115,7 @@ class VisionLanguage:
 
     def _facts(self, role: str, images: GraphFacts, tokens: GraphFacts) -> GraphFacts:
         """The facts of a graph of images, of tokens, or of vectors alone."""
-        if role == roles.IMAGE_ENCODER:
+        if role in (roles.IMAGE_ENCODER, roles.AUDIO_ENCODER):
             return replace(images, prefix_tokens=0)
         return replace(tokens, vocab_size=0) if role == roles.DECODER_MERGED else tokens
 
@@ -151,7 +156,9 @@ class VisionLanguage:
                 packed if spec.any_size and not spec.mosaic else f"{spec.connector.vectors:,} vectors {each}"
             )
             ends = (Readout("mosaic", "the end of each row of vectors", every=True),) if spec.mosaic else ()
-            square = merged**2
+            if spec.sounds:
+                note = f"a vector for {2 * spec.connector.consecutive} frames"
+            square = merged**2 * spec.connector.consecutive
             deep = (Readout(f"deep.{i}", every=True, joined=square) for i in range(len(spec.deep)))
             first = () if spec.merger is None else (Readout("merger", every=True, joined=square),)
             return (*first, Readout("connector", note, every=True, joined=square), *ends, *deep)
@@ -176,7 +183,8 @@ class VisionLanguage:
         )
         yield from picture_cases(spec, left=not view.static)
         if view.hub:
-            yield Skipped("greedy, images", "txexport's runtime runs its own graphs")
+            name = "greedy, sounds" if spec.sounds else "greedy, images"
+            yield Skipped(name, "txexport's runtime runs its own graphs")
         else:
             yield from picture_prompts(spec)
         if view.static:
@@ -185,6 +193,11 @@ class VisionLanguage:
     def text_case(self, spec: VisionLanguageSpec, batch: EncoderCase) -> EncoderCase:
         """The batch."""
         return batch
+
+
+def _encoder(spec: VisionLanguageSpec) -> str:
+    """The role of the graph of images or sounds."""
+    return roles.AUDIO_ENCODER if spec.sounds else roles.IMAGE_ENCODER
 
 
 def _positioned(spec: VisionLanguageSpec, contract: Contract) -> Contract:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from txexport.contracts import names
-from txexport.contracts.contract import Port, floats
+from txexport.contracts.contract import Port, floats, ints
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.inputs._signals import noise, signal_cases
 from txexport.parts.part import Shape, SignalCase, Sources
@@ -22,8 +22,10 @@ class LogMel:
     tables = ("position.weight",)
 
     def ports(self, stack: SignalStackSpec, rows: Shape) -> tuple[Port, ...]:
-        """input_features."""
-        return (floats(names.INPUT_FEATURES, rows[0], *stack.embedding.shape),)
+        """input_features, with feature_attention_mask where it is masked."""
+        features = floats(names.INPUT_FEATURES, rows[0], *stack.embedding.shape)
+        mask = ints(names.FEATURE_ATTENTION_MASK, rows[0], stack.embedding.shape[1])
+        return (features, mask) if stack.masked else (features,)
 
     def length(self, embedding: LogMelSpec, tokens: int | str) -> int | str:
         """Half as many vectors as frames."""

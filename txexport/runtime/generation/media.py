@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts.names import CACHE_LENGTHS, IMAGE_FEATURES, NEW_LENGTHS, POSITION_IDS, PREFIX_LENGTHS
+from txexport.contracts.names import CACHE_LENGTHS, NEW_LENGTHS, POSITION_IDS, PREFIX_LENGTHS, media_features
 from txexport.errors import InputError
 from txexport.runtime.image_keys import ImageKeys
 from txexport.runtime.session import Session
@@ -130,11 +130,12 @@ def step_inputs(
         inputs[NEW_LENGTHS] = counts
     if PREFIX_LENGTHS in session.inputs:
         inputs[PREFIX_LENGTHS] = np.where(starts == 0, counts, 0) * prompts
-    if IMAGE_FEATURES in session.inputs:
-        size = session.inputs[IMAGE_FEATURES].shape[1]
+    name = media_features(session.inputs)
+    if name in session.inputs:
+        size = session.inputs[name].shape[1]
         assert isinstance(size, int)
         features = features_between(rows, starts, counts)
-        inputs[IMAGE_FEATURES] = np.concatenate([np.zeros((0, size), np.float32), *features])
+        inputs[name] = np.concatenate([np.zeros((0, size), np.float32), *features])
     return inputs
 
 

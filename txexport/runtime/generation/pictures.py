@@ -1,12 +1,19 @@
-"""Images in prompts: the vectors of pixels, in the places of the tokens that stand for them."""
+"""Images and sounds in prompts: their vectors, in the places of the tokens that stand for them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from txexport.contracts import roles
-from txexport.contracts.names import IMAGE_FEATURES, PIXEL_VALUES, SPATIAL_SHAPES, TILE_GRID
+from txexport.contracts.names import (
+    FEATURE_ATTENTION_MASK,
+    IMAGE_FEATURES,
+    INPUT_FEATURES,
+    PIXEL_VALUES,
+    SPATIAL_SHAPES,
+    TILE_GRID,
+    media_features,
+)
 from txexport.contracts.tile_grid import vectors_of
 from txexport.errors import InputError, counted
 from txexport.runtime import memory
@@ -18,7 +25,11 @@ from txexport.runtime.preprocessing.image_packing import Patches
 from txexport.runtime.preprocessing.image_splits import SplitImage, masked
 from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
+from txexport.runtime.preprocessing.message_sounds import PromptSounds
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
+from txexport.runtime.preprocessing.sound_prompts import Sound, SoundPrompts, vectors_of_sound
+
+Piece: TypeAlias = Pieces | Sound  # an image or a sound in a prompt
 
 
 def vectors_of_image(bundle: LoadedBundle) -> int | None:
@@ -28,41 +39,55 @@ def vectors_of_image(bundle: LoadedBundle) -> int | None:
     """
     if bundle.crosses_images:
         return 1
-    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    facts = bundle.stage(bundle.media_role).facts
     if facts.tile_side:
         return facts.tile_side**2
     if facts.merged_patches:
         return None
-    size = bundle.sessions[roles.IMAGE_ENCODER].outputs[IMAGE_FEATURES].shape[1]
+    size = bundle.sessions[bundle.media_role].outputs[IMAGE_FEATURES].shape[1]
     assert isinstance(size, int)
     return size
 
 
-def check_reads_images(bundle: LoadedBundle) -> None:
-    """Raise InputError for a bundle whose prompts have no images."""
-    if bundle.image_token_id is None:
-        raise InputError(f"images are given, and {bundle} reads text alone; leave them out")
+def check_reads(bundle: LoadedBundle, images: bool, sounds: bool) -> None:
+    """Raise InputError for a bundle whose prompts have no images, or no sounds, which are given."""
+    for what, present, read in (
+        ("images", images, bundle.reads_images),
+        ("sounds", sounds, bundle.reads_sounds),
+    ):
+        if present and not read:
+            other = "text alone" if bundle.image_token_id is None else "text with images"
+            other = "text with sounds" if bundle.reads_sounds else other
+            raise InputError(f"{what} are given, and {bundle} reads {other}; leave them out")
 
 
-def prompts_of(bundle: LoadedBundle) -> PicturePrompts:
-    """The form of images in a bundle's prompts. Raises InputError where there are none."""
-    check_reads_images(bundle)
+def prompts_of(bundle: LoadedBundle) -> PicturePrompts | SoundPrompts:
+    """The form of the images or sounds in the prompts of a bundle that reads them."""
     assert bundle.image_token_id is not None
-    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    if bundle.reads_sounds:
+        facts = bundle.stage(bundle.media_role).facts
+        return SoundPrompts(bundle.files, bundle.image_token_id, facts.least_samples, facts.vector_stride)
+    facts = bundle.stage(bundle.media_role).facts
     most, square = facts.most_tiles or None, facts.vector_side
     return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle), most, square)
 
 
-def tiles_of(bundle: LoadedBundle, images: PromptImages | None, prompts: Any) -> list[list[Pieces]]:
-    """The images of each prompt as the bundle reads them; none at all without images. Errors as `listed`."""
-    if images is None:
+def tiles_of(
+    bundle: LoadedBundle, images: PromptImages | None, prompts: Any, audio: PromptSounds | None = None
+) -> list[list[Piece]]:
+    """The images or sounds of each prompt as the bundle reads them; none at all without them.
+
+    Errors as `listed`; raises InputError for what the bundle does not read.
+    """
+    check_reads(bundle, images is not None, audio is not None)
+    if images is None and audio is None:
         return []
-    entries = listed(images, prompts)
-    return [prompts_of(bundle).tiles(some) if some else [] for some in entries]
+    entries = listed(images, prompts) if audio is None else listed(audio, prompts, "sound")
+    return [[*prompts_of(bundle).tiles(some)] if some else [] for some in entries]
 
 
 def read_media(
-    bundle: LoadedBundle, rows: Sequence[Sequence[int] | np.ndarray], images: Sequence[Sequence[Pieces]]
+    bundle: LoadedBundle, rows: Sequence[Sequence[int] | np.ndarray], images: Sequence[Sequence[Piece]]
 ) -> list[Media]:
     """The media of prompts, of the images of each; none at all where no prompt has any.
 
@@ -77,15 +102,22 @@ def read_media(
     ]
 
 
-def _inputs(bundle: LoadedBundle, pieces: Pieces) -> Iterator[Arrays]:
+def _inputs(bundle: LoadedBundle, pieces: Piece) -> Iterator[Arrays]:
     """The inputs of the image encoder for an image, or for each of its tiles."""
-    if bundle.crosses_images:
+    if isinstance(pieces, Sound):
+        shape, read = pieces.inputs[INPUT_FEATURES].shape, bundle.sessions[bundle.media_role].inputs
+        if [*shape[1:]] != [*read[INPUT_FEATURES].shape[1:]]:
+            raise InputError(
+                f"a spectrogram is {shape[1:]}, expected {tuple(read[INPUT_FEATURES].shape[1:])}"
+            )
+        yield pieces.inputs
+    elif bundle.crosses_images:
         assert isinstance(pieces, Tiles)
         yield inputs_of(bundle, pieces)
     elif isinstance(pieces, SplitImage):
         yield from (masked([part]) for part in pieces.parts)
     elif isinstance(pieces, Patches):
-        [grids] = [name for name in bundle.sessions[roles.IMAGE_ENCODER].inputs if name != PIXEL_VALUES]
+        [grids] = [name for name in bundle.sessions[bundle.media_role].inputs if name != PIXEL_VALUES]
         yield {PIXEL_VALUES: pieces.values, grids: np.array([[1, pieces.rows, pieces.columns]])}
     elif pieces.grid is not None:
         yield {PIXEL_VALUES: pieces.values, TILE_GRID: np.array([pieces.grid])}
@@ -105,18 +137,20 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
     grids = [grid_of(bundle, one) for one in inputs]
     lengths = [length_of(bundle, one) for one in inputs]
     if len(indices) != sum(lengths):
+        what = "sound" if bundle.reads_sounds else "image"
         raise InputError(
-            f"a prompt has {counted(len(indices), 'token')} for images, expected {sum(lengths)} for "
-            f"{counted(len(inputs), 'image')}"
+            f"a prompt has {counted(len(indices), 'token')} for {what}s, expected {sum(lengths)} for "
+            f"{counted(len(inputs), what)}"
         )
     media, before = [], 0
-    apart = bundle.stage(roles.IMAGE_ENCODER).facts.vector_side > 0
+    apart = bundle.stage(bundle.media_role).facts.vector_side > 0
     for number, (image, length, grid) in enumerate(zip(inputs, lengths, grids, strict=True)):
         digest, slots = digest_of(*image.values()), indices[before : before + length]
         before += length
         runs = np.split(slots, np.flatnonzero(np.diff(slots) > 1) + 1)
         if len(runs) > 1 and not apart:
-            raise InputError(f"the {length} tokens for image {number + 1} of a prompt are not in one piece")
+            what = "sound" if bundle.reads_sounds else "image"
+            raise InputError(f"the {length} tokens for {what} {number + 1} of a prompt are not in one piece")
         vectors = _features(bundle, image, digest)
         if len(runs) == 1:
             media.append(Medium(int(slots[0]), length, digest, vectors, grid))
@@ -137,7 +171,11 @@ def _rows_of(runs: Sequence[np.ndarray], digest: bytes, vectors: np.ndarray) -> 
 
 def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
     """The number of vectors of an image, or a tile, by its inputs."""
-    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    facts = bundle.stage(bundle.media_role).facts
+    if FEATURE_ATTENTION_MASK in image:
+        return vectors_of_sound(
+            int(image[FEATURE_ATTENTION_MASK].sum()), facts.least_samples, facts.vector_stride
+        )
     if facts.tile_side:
         return vectors_of(image[TILE_GRID][0].tolist(), facts.tile_side)
     if SPATIAL_SHAPES in image:
@@ -151,7 +189,7 @@ def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
 
 def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
     """The rows and columns of an image's vectors, by its inputs, as positions count them; None elsewhere."""
-    facts = bundle.stage(roles.IMAGE_ENCODER).facts
+    facts = bundle.stage(bundle.media_role).facts
     merged = facts.merged_patches
     if not merged or facts.vector_side or SPATIAL_SHAPES in image:
         return None
@@ -161,7 +199,7 @@ def grid_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> tuple[int,
 
 def _check_room(bundle: LoadedBundle, image: Arrays) -> None:
     """Raise InputError for an image of any size whose patches have more scores than there is memory."""
-    facts, shape = bundle.stage(roles.IMAGE_ENCODER).facts, image[PIXEL_VALUES].shape
+    facts, shape = bundle.stage(bundle.media_role).facts, image[PIXEL_VALUES].shape
     heads, count, setting = facts.patch_heads, shape[-2], "max_pixels"
     if facts.vector_side:
         count = shape[2] * shape[3] // (facts.vector_side // facts.merged_patches) ** 2
@@ -177,8 +215,10 @@ def _features(bundle: LoadedBundle, image: Arrays, digest: bytes) -> np.ndarray:
     """The vectors (N,W) of an image, which are kept for its next turns in a conversation."""
 
     def compute() -> np.ndarray:
-        _check_room(bundle, image)
-        features = bundle.sessions[roles.IMAGE_ENCODER].run(image)[IMAGE_FEATURES]
+        if PIXEL_VALUES in image:
+            _check_room(bundle, image)
+        outputs = bundle.sessions[bundle.media_role].run(image)
+        features = outputs[media_features(outputs)]
         return features.reshape(-1, features.shape[-1])
 
     return remembered(bundle.image_features, digest, compute)

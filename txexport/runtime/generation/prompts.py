@@ -11,14 +11,14 @@ import numpy as np
 from txexport.contracts.stage import IMAGE, SOUND
 from txexport.errors import InputError
 from txexport.runtime.generation.media import Media
-from txexport.runtime.generation.pictures import prompts_of, read_media
+from txexport.runtime.generation.pictures import Piece, check_reads, prompts_of, read_media
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.message_images import without_images
+from txexport.runtime.preprocessing.message_sounds import without_sounds
 from txexport.runtime.preprocessing.opened_images import several
-from txexport.runtime.preprocessing.picture_prompts import Pieces
 from txexport.runtime.preprocessing.text import as_texts
 
 Prompts: TypeAlias = str | Path | np.ndarray | Sequence
@@ -28,7 +28,7 @@ def inputs_of(
     bundle: LoadedBundle,
     prompts: Prompts,
     language: str | None = None,
-    images: Sequence[Sequence[Pieces]] = (),
+    images: Sequence[Sequence[Piece]] = (),
 ) -> tuple[list, bool]:
     """Model inputs for prompts, and whether there is a single prompt.
 
@@ -46,7 +46,7 @@ def inputs_of(
     adds = pictured is None or pictured.adds_tokens
     if pictured is not None and (any(images) or pictured.rewrites):
         pairs = zip(texts, images or repeat(()), strict=bool(images))
-        texts = [pictured.expanded(one, some) for one, some in pairs]
+        texts = [pictured.expanded(one, some) for one, some in pairs]  # type: ignore[arg-type]
     bundle.files.text_size.check(texts, _longest(bundle))
     encodings, single = text.encode(texts, adds=adds), isinstance(prompts, str)
     for prompt, encoding in zip(texts, encodings, strict=True):
@@ -67,10 +67,12 @@ def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[
     """
     check_task(bundle, "generate")
     messages, images = without_images(conversation.messages)
+    messages, sounds = without_sounds(messages)
+    check_reads(bundle, bool(images), bool(sounds))
     text, tiles, adds = (
         (chat.prompt(bundle.files.folder, conversation), [], False)
-        if bundle.image_token_id is None and not images
-        else prompts_of(bundle).chat(replace(conversation, messages=messages), images)
+        if bundle.image_token_id is None
+        else prompts_of(bundle).chat(replace(conversation, messages=messages), images or sounds)
     )
     bundle.files.text_size.check([text], _longest(bundle))
     [encoding] = bundle.files.text.encode([text], adds=adds)

@@ -38,8 +38,10 @@ class Conversation:
     continues: bool | str = False
 
 
-def prompt(folder: Path, conversation: Conversation) -> str:
-    """The prompt of a conversation. Raises BundleError for a bundle without a template.
+def prompt(folder: Path, conversation: Conversation, usual: str | None = None) -> str:
+    """The prompt of a conversation, by the template `usual` in place of the bundle's if that is given.
+
+    Raises BundleError for a bundle without a template.
 
     Raises InputError for messages that the template rejects, and for tools and values that it does not read,
     MissingLibraryError without Jinja2.
@@ -49,7 +51,7 @@ def prompt(folder: Path, conversation: Conversation) -> str:
 
     field = _continued(conversation.continues)
     tools = conversation.tools
-    template = _template(folder, conversation.template, tools is not None)
+    template = usual or _template(folder, conversation.template, tools is not None)
     if tools is not None:
         tools = mappings("tools", tools, '{"type": "function", "function": {...}}')
     messages = messages_of(conversation.messages)

@@ -42,12 +42,12 @@ def _part(part: Any, images: list[Any]) -> Any:
     image = part[name]
     if name == "image_url" and isinstance(image, Mapping):
         image = image.get("url")
-    images.append(_decoded(image) if name == "base64" else source_of(image))
+    images.append(decoded(image) if name == "base64" else source_of(image))
     return {"type": "image"}
 
 
-def source_of(image: Any) -> Any:
-    """An image as `Images` reads it: the bytes of a data URL, or what was given.
+def source_of(image: Any, what: str = "image") -> Any:
+    """An image as `Images` reads it, or what else: the bytes of a data URL, or what was given.
 
     Raises InputError for a remote address, and a data URL that is not base64.
     """
@@ -56,31 +56,37 @@ def source_of(image: Any) -> Any:
     if image.startswith("data:"):
         head, _, data = image.partition(",")
         if not head.endswith(";base64"):
-            raise InputError(f"an image is {shown(image)}, expected a data URL in base64")
-        return _decoded(data)
+            raise InputError(f"{article(what)} is {shown(image)}, expected a data URL in base64")
+        return decoded(data, what)
     if image.lower().startswith(REMOTE):
-        raise InputError(f"an image is {shown(image)}: remote addresses are not read; fetch it first")
+        raise InputError(f"{article(what)} is {shown(image)}: remote addresses are not read; fetch it first")
     return image
 
 
-def _decoded(data: Any) -> bytes:
+def article(what: str) -> str:
+    """The name of a medium with its article."""
+    return f"an {what}" if what == "image" else f"a {what}"
+
+
+def decoded(data: Any, what: str = "image") -> bytes:
+    """The bytes of an image, or what else, in base64. Raises InputError for anything else."""
     try:
         return base64.b64decode(data, validate=True)
     except (TypeError, ValueError):
-        raise InputError("an image is not valid base64; send its bytes in base64") from None
+        raise InputError(f"{article(what)} is not valid base64; send its bytes in base64") from None
 
 
-def listed(images: PromptImages, prompts: Any) -> list[list[Any]]:
-    """The images of each prompt: of a single text an image or a list, of several a list of these or None.
+def listed(images: PromptImages, prompts: Any, what: str = "image") -> list[list[Any]]:
+    """The images or sounds of each prompt: of one text one or a list, of several a list of these or None.
 
     Raises InputError for another number of entries than prompts.
     """
     entries, count = ([images], 1) if isinstance(prompts, str) else (images, len(prompts))
     if not isinstance(entries, list | tuple) or len(entries) != count:
         raise InputError(
-            f"images are {shown(images)}, expected a list with an entry for each of {count} prompts"
+            f"{what}s are {shown(images)}, expected a list with an entry for each of {count} prompts"
         )
-    return [[*map(source_of, _entry(one))] for one in entries]
+    return [[source_of(source, what) for source in _entry(one)] for one in entries]
 
 
 def _entry(entry: Any) -> list[Any]:

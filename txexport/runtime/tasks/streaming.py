@@ -23,8 +23,9 @@ def stream(bundle: LoadedBundle, prompt: str, **options: Any) -> Iterator[str]:
 
     Arguments and errors as `generate`; errors are raised at the first piece.
     """
-    if options.get("images") is not None:
-        options["images"] = [options["images"]]
+    for name in ("images", "audio"):
+        if options.get(name) is not None:
+            options[name] = [options[name]]
     for _, piece in stream_many(bundle, [prompt], **options):
         yield piece
 
@@ -34,6 +35,7 @@ def stream_many(
     prompts: Sequence,
     *,
     images: Sequence[Any] | None = None,
+    audio: Sequence[Any] | None = None,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
     logits_processor: LogitsProcessor | None = None,
@@ -54,7 +56,7 @@ def stream_many(
         request = image_to_text.request(bundle, prompts, logits_processor=logits_processor, **options)
     else:
         options |= target_option(bundle, tgt_lang)
-        tiles = tiles_of(bundle, images, prompts)
+        tiles = tiles_of(bundle, images, prompts, audio)
         inputs, _ = inputs_of(bundle, prompts, src_lang, tiles)
         request = request_of(bundle, inputs, logits_processor, options)
         request = replace(request, media=read_media(bundle, inputs, tiles))

@@ -19,6 +19,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.message_images import PromptImages
+from txexport.runtime.preprocessing.message_sounds import PromptSounds
 from txexport.runtime.tasks import speech_recognition
 from txexport.runtime.tasks.image_to_text import image_to_text
 from txexport.support.arguments import check_flag
@@ -30,6 +31,7 @@ def generate(
     prompts: Prompts,
     *,
     images: PromptImages | None = None,
+    audio: PromptSounds | None = None,
     src_lang: str | None = None,
     tgt_lang: str | None = None,
     logits_processor: LogitsProcessor | None = None,
@@ -43,14 +45,14 @@ def generate(
     For an encoder-decoder `prompts` are the sources, for a speech model sounds (see `transcribe`), for an
     image model images (see `image_to_text`). `images` are those that stand in a prompt of a model that reads
     text and images, in the places where it has the checkpoint's token for one, such as <image>: one or a list
-    for a single prompt, a list of these, or None, for several. `options` are those of `GenerationConfig`,
-    with transformers' names, over the checkpoint's settings; with num_return_sequences above 1 there is a
-    list of texts for each prompt. `logits_processor` changes scores at each step: it takes rows of tokens and
-    scores (R,V), and returns scores, where -inf bans a token and +inf, which one token of a row may have,
-    forces it. `assistant_model` is a smaller Model with the same vocabulary, for speculative decoding;
-    `prefix_store` is a PrefixStore, a cache of prompt prefixes. `src_lang` and `tgt_lang` are the languages
-    of a multilingual translator, by the names of tokenizer tokens ("fr_XX", "fra_Latn", or "fr" for
-    "__fr__"). Errors as `generate_ids`.
+    for a single prompt, a list of these, or None, for several. `audio` are sounds in the same way. `options`
+    are those of `GenerationConfig`, with transformers' names, over the checkpoint's settings; with
+    num_return_sequences above 1 there is a list of texts for each prompt. `logits_processor` changes scores
+    at each step: it takes rows of tokens and scores (R,V), and returns scores, where -inf bans a token and
+    +inf, which one token of a row may have, forces it. `assistant_model` is a smaller Model with the same
+    vocabulary, for speculative decoding; `prefix_store` is a PrefixStore, a cache of prompt prefixes.
+    `src_lang` and `tgt_lang` are the languages of a multilingual translator, by the names of tokenizer tokens
+    ("fr_XX", "fra_Latn", or "fr" for "__fr__"). Errors as `generate_ids`.
 
     Many prompts run in batches of similar lengths. `batch_tokens` is the most tokens of a batch at its end:
     prompts, new tokens and padding, for each beam or returned sequence; a prompt that needs more runs alone.
@@ -73,7 +75,7 @@ def generate(
     if bundle.prompt_kind == IMAGE:
         refuse_languages(src_lang, tgt_lang)
         return image_to_text(bundle, prompts, **options)
-    tiles = tiles_of(bundle, images, prompts)
+    tiles = tiles_of(bundle, images, prompts, audio)
     inputs, single = inputs_of(bundle, prompts, src_lang, tiles)
     options |= target_option(bundle, tgt_lang)
     results = finished(bundle, inputs, read_media(bundle, inputs, tiles), **options)
@@ -104,6 +106,7 @@ def generate_with_scores(
     input_ids: Sequence[Sequence[int] | np.ndarray],
     *,
     images: Sequence[Any] | None = None,
+    audio: Sequence[Any] | None = None,
     logits_processor: LogitsProcessor | None = None,
     log_probs: bool = False,
     batch_tokens: int = CACHE_TOKENS,
@@ -113,11 +116,11 @@ def generate_with_scores(
 ) -> list[Generated]:
     """As `generate_ids`, with the scores of beams or, if `log_probs`, the tokens' log-probabilities.
 
-    `images` are those of each row, which has a token for each of their vectors.
+    `images` or `audio` are those of each row, which has a token for each of their vectors.
     """
     check_flag("log_probs", log_probs)
     check_place(first_place)
-    tiles = tiles_of(bundle, images, input_ids)
+    tiles = tiles_of(bundle, images, input_ids, audio)
     options |= {"logits_processor": logits_processor, "batch_tokens": batch_tokens, "progress": progress}
     media = read_media(bundle, input_ids, tiles)
     return finished(bundle, input_ids, media, log_probs=log_probs, first_place=first_place, **options)

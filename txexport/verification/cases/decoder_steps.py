@@ -19,6 +19,7 @@ from txexport.contracts.names import (
     POSITION_IDS,
     PREFIX_LENGTHS,
     USE_CACHE_BRANCH,
+    media_features,
 )
 from txexport.parts.cases import DecoderCase
 from txexport.runtime.generation.media import Media, features_between, positions_of, token_indices
@@ -77,15 +78,19 @@ class Steps:
 
         Nothing for a graph without these inputs.
         """
-        inputs = {IMAGE_FEATURES: self.vectors(new)} if IMAGE_FEATURES in self.ports else {}
+        name = media_features(self.ports)
+        inputs = {name: self.vectors(new)} if name in self.ports else {}
         if PREFIX_LENGTHS in self.ports:
             inputs[PREFIX_LENGTHS] = np.array([prompt_of(self.case, row) for row in range(len(new))])
         return inputs
 
     def vectors(self, new: list[list[int]]) -> np.ndarray:
         """The vectors (n,W) of images among the new tokens of each row, in their order."""
-        images, counts = self.runner.manifest.graphs[roles.IMAGE_ENCODER], np.array([*map(len, new)])
-        none = np.zeros((0, int(images.outputs[0].shape[-1])), np.float32)
+        encoder, counts = (
+            self.runner.manifest.graphs[self.runner.bundle.media_role],
+            np.array([*map(len, new)]),
+        )
+        none = np.zeros((0, int(encoder.outputs[0].shape[-1])), np.float32)
         return np.concatenate([none, *features_between(self.media, self.lengths, counts)])
 
     def positions(self, length: int) -> np.ndarray:

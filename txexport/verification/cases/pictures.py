@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from txexport.bundle.manifest import GraphFile
-from txexport.contracts import roles
 from txexport.contracts.names import (
     GRIDS,
-    IMAGE_FEATURES,
     IMAGE_GRIDS,
     IMAGE_SIZES,
     PIXEL_ATTENTION_MASK,
@@ -16,6 +14,7 @@ from txexport.contracts.names import (
     POSITION_IDS,
     SPATIAL_SHAPES,
     TILE_GRID,
+    media_features,
 )
 from txexport.parts.cases import DecoderCase, GreedyCase
 from txexport.parts.part import PixelInputs
@@ -37,8 +36,12 @@ def run_pictures(
         if images:
             count = sum(one.length for one in media[-1])
             computed, vectors = vectors[:count], vectors[count:]
-            both = computed.reshape(truth[IMAGE_FEATURES].shape), truth[IMAGE_FEATURES]
-            pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append(both)
+            name = media_features(truth)
+            both = computed.reshape(truth[name].shape), truth[name]
+            pairs.setdefault((runner.bundle.media_role, name), []).append(both)
+    if len(vectors):  # more than the images have
+        key = next(one for one in pairs if one[0] == runner.bundle.media_role)
+        pairs[key].append((vectors, np.zeros_like(vectors)))
     return media
 
 
@@ -47,11 +50,12 @@ def image_vectors(runner: GraphRunner, images: Sequence[Sequence[PixelInputs]]) 
 
     There must be an image.
     """
-    encoder, every = runner.manifest.graphs[roles.IMAGE_ENCODER], [images]
+    encoder, every = runner.manifest.graphs[runner.bundle.media_role], [images]
     if TILE_GRID in [port.name for port in encoder.inputs] or of_sizes(images):  # one image at a time
         every = [[[image]] for some in images for image in some]
     feeds = [pixels_of(encoder, some) for some in every]
-    results = [runner.run(roles.IMAGE_ENCODER, **one)[IMAGE_FEATURES] for one in feeds]
+    outputs = [runner.run(runner.bundle.media_role, **one) for one in feeds]
+    results = [one[media_features(one)] for one in outputs]
     return np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
 
 
@@ -82,7 +86,7 @@ def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
     """
     assert case.images is not None
     images, tokens = case.images[row], case.rows[row]
-    inputs = pixels_of(runner.manifest.graphs[roles.IMAGE_ENCODER], [images])
+    inputs = pixels_of(runner.manifest.graphs[runner.bundle.media_role], [images])
     if GRIDS in inputs:
         inputs[IMAGE_GRIDS] = inputs.pop(GRIDS)
     if IMAGE_GRIDS in inputs:
@@ -121,6 +125,6 @@ def media(runner: GraphRunner, case: GreedyCase) -> list[Media]:
     """The media of each prompt, as the runtime makes them of pixels."""
     if case.images is None:
         return []
-    encoder = runner.manifest.graphs[roles.IMAGE_ENCODER]
+    encoder = runner.manifest.graphs[runner.bundle.media_role]
     rows = [[pixels_of(encoder, [[image]]) for image in images] for images in case.images]
     return [media_of(runner.bundle, row, images) for row, images in zip(case.rows, rows, strict=True)]

@@ -62,8 +62,11 @@ QUICK = frozenset(
         "two images, a point and a box each",
         "two images, points and a mask each",
         "three rows of images in chunks",
+        "three rows of sounds in chunks",
         "a token of images without an image",
+        "a token of sounds without a sound",
         "greedy, images",
+        "greedy, sounds",
     }
 )
 

@@ -18,13 +18,13 @@ from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
     ENCODER_HIDDEN_STATES,
-    IMAGE_FEATURES,
     INPUT_IDS,
     LAST_HIDDEN_STATE,
     LOGITS,
     POSITION_IDS,
     TEXT_EMBEDS,
     USE_CACHE_BRANCH,
+    media_features,
 )
 from txexport.errors import InputError
 from txexport.parts.cases import DecoderCase
@@ -235,7 +235,10 @@ class Bundled:
         if not images:
             return {}, None
         vectors = image_vectors(self.runner, [images])
-        return {IMAGE_FEATURES: vectors}, [media_among(self.runner, tokens, images, vectors)]
+        name = media_features(
+            [one.name for one in self.runner.manifest.graphs[self.runner.bundle.media_role].outputs]
+        )
+        return {name: vectors}, [media_among(self.runner, tokens, images, vectors)]
 
 
 def input_names(manifest: bundle.Manifest) -> set[str]:

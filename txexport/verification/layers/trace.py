@@ -105,8 +105,8 @@ class Trace:
                 return self.model.texts(**inputs)
             return self.model.images(**inputs) if role == roles.VISION else self.model.scores(**inputs)
         reads_images = isinstance(self.model, VisionLanguageModel | CrossVisionLanguageModel)
-        if reads_images and role == roles.IMAGE_ENCODER:
-            return self.model.images(**inputs)
+        if reads_images and role in (roles.IMAGE_ENCODER, roles.AUDIO_ENCODER):
+            return self.model.media(**inputs)
         if any(map(cache_names.is_past, inputs)):
             return self._decode(self.model, inputs)
         if INPUT_IDS in inputs:

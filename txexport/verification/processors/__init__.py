@@ -18,6 +18,7 @@ from typing import Protocol
 
 from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.contracts import roles
 from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
 from txexport.verification.checks import (
@@ -26,10 +27,11 @@ from txexport.verification.checks import (
     IMAGE_PROCESSOR,
     IMAGE_PROMPTS,
     SOUND_PROCESSOR,
+    SOUND_PROMPTS,
     TOKENIZER,
     TensorCheck,
 )
-from txexport.verification.processors import chat, ctc_tokenizer, prompts, signals, tokenizer
+from txexport.verification.processors import chat, ctc_tokenizer, prompts, signals, sounds, tokenizer
 from txexport.verification.processors.original import task_of
 
 
@@ -61,8 +63,9 @@ CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     CHAT_TEMPLATE: (_chats, chat.check),
     CTC_TOKENIZER: (_recognises, ctc_tokenizer.check),
     IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
-    IMAGE_PROMPTS: (lambda manifest: manifest.image_token_id is not None, prompts.check),
+    IMAGE_PROMPTS: (lambda manifest: _has_prompts(manifest, roles.IMAGE_ENCODER), prompts.check),
     SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
+    SOUND_PROMPTS: (lambda manifest: _has_prompts(manifest, roles.AUDIO_ENCODER), sounds.check),
 }
 
 
@@ -78,6 +81,11 @@ def checks(manifest: Manifest, *, quick: bool) -> dict[str, Callable[..., list[T
         return run
 
     return {name: called(check) for name, (applies, check) in CHECKS.items() if applies(manifest)}
+
+
+def _has_prompts(manifest: Manifest, role: str) -> bool:
+    """True if images or sounds, which the graph `role` reads, stand among the tokens of prompts."""
+    return manifest.image_token_id is not None and role in manifest.graphs
 
 
 def _reads(manifest: Manifest, *inputs: str) -> bool:

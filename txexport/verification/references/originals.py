@@ -23,12 +23,12 @@ from txexport.contracts import cache_names
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
-    IMAGE_FEATURES,
     INPUT_IDS,
     INPUTS_EMBEDS,
     LOGITS,
     PIXEL_VALUES,
     PREFIX_LENGTHS,
+    media_features,
 )
 from txexport.families import Resolved
 from txexport.spec import Mutual
@@ -136,7 +136,7 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
     if isinstance(model, PromptableModel):
         return model.prompted(**inputs)
     if isinstance(model, VisionLanguageModel | CrossVisionLanguageModel):
-        return model.images(**inputs)
+        return model.media(**inputs)
     if isinstance(model, OpenVocabularyModel | GroundedModel):
         return model.described(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
@@ -154,7 +154,7 @@ def one_pass(
         if mask is not None:
             inputs[ENCODER_ATTENTION_MASK] = mask
         if isinstance(model, VisionLanguageModel):
-            inputs |= model.read_images(decoder_input_ids, result[IMAGE_FEATURES], source)
+            inputs |= model.read_images(decoder_input_ids, result[media_features(result)], source)
         elif isinstance(model, CrossVisionLanguageModel):
             inputs |= model.read_images(decoder_input_ids, result, source)
         else:

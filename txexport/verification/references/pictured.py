@@ -1,16 +1,21 @@
-"""Outputs of the original in the transformers library for images among tokens."""
+"""Outputs of the original in the transformers library for images or sounds among tokens."""
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from txexport.contracts.names import (
+    ATTENTION_MASK,
+    AUDIO_FEATURES,
+    FEATURE_ATTENTION_MASK,
     GRIDS,
     IMAGE_FEATURES,
     IMAGE_GRIDS,
     IMAGE_SIZES,
+    INPUT_IDS,
     INPUTS_EMBEDS,
     PIXEL_VALUES,
     POSITION_IDS,
@@ -56,12 +61,14 @@ def kinds(
 
 
 def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **arguments: bool) -> Arrays:
-    """The vectors of tokens (S,W), and those (I,N,W) that stand for images, if there are any.
+    """The vectors of tokens (S,W), and those (I,N,W) of images or (N,W) of sounds, if there are any.
 
     `arguments` are further ones of the original's image encoder. Vectors of images of any size are (N,W).
     """
     result = {INPUTS_EMBEDS: model.get_input_embeddings()(input_ids)[0].numpy()}
-    if images:
+    if FEATURE_ATTENTION_MASK in images:
+        result[AUDIO_FEATURES] = _of_sounds(model, input_ids, images)
+    elif images:
         read = model.get_image_features(**images, **arguments)
         vectors = torch.cat([*read.pooler_output])  # (I*N, W)
         deep = [torch.cat([*one]) for one in getattr(read, "deepstack_features", None) or ()]
@@ -71,3 +78,20 @@ def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **argu
             vectors = vectors.unflatten(0, (pixels.shape[:-3].numel(), -1))
         result[IMAGE_FEATURES] = vectors.numpy()
     return result
+
+
+def _of_sounds(model: Any, input_ids: Tensor, sounds: Mapping[str, Tensor]) -> np.ndarray:
+    """The vectors (N,W) of sounds: what the projector returns in a pass over the row, without padding."""
+    results: list[Tensor] = []
+    projector = model.get_submodule("model.multi_modal_projector")
+    hook = projector.register_forward_hook(lambda _module, _inputs, output: results.append(output))
+    try:
+        model(**{INPUT_IDS: input_ids, ATTENTION_MASK: torch.ones_like(input_ids)}, **sounds)
+    finally:
+        hook.remove()
+    [vectors] = results  # (I, N, W)
+    lengths = sounds[FEATURE_ATTENTION_MASK].sum(1)
+    _, counts = model.model.audio_tower._get_feat_extract_output_lengths(lengths)
+    every = zip(vectors, counts.tolist(), strict=True)
+    joined: np.ndarray = torch.cat([one[:count] for one, count in every]).numpy()
+    return joined

@@ -8,6 +8,7 @@ import numpy as np
 
 from txexport.contracts import cache_names
 from txexport.contracts.names import (
+    AUDIO_FEATURES,
     IMAGE_FEATURES,
     IMAGE_SIZES,
     INPUT_FEATURES,
@@ -44,13 +45,15 @@ class PaddedRow:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The images among the tokens of a row, or those that these attend to."""
+    """The images or sounds among the tokens of a row, or those that these attend to."""
 
     images: Sequence[PixelInputs]
 
     def part(self, name: str, array: np.ndarray) -> np.ndarray:
         """An output without the batch axis of the row; what is made of images has an axis of images."""
-        of_images = name == IMAGE_FEATURES or (cache_names.is_present(name) and cache_names.is_cross(name))
+        of_images = name in (AUDIO_FEATURES, IMAGE_FEATURES) or (
+            cache_names.is_present(name) and cache_names.is_cross(name)
+        )
         return array if of_images else array[0]
 
 

@@ -1,0 +1,130 @@
+"""Prompts with sounds: their texts, and the spectrograms of the sounds in them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from txexport.bundle import read_json
+from txexport.contracts.names import FEATURE_ATTENTION_MASK, INPUT_FEATURES
+from txexport.errors import BundleError, InputError, counted
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.preprocessing import chat
+from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.special_tokens import special_tokens
+
+# The template of Qwen2AudioProcessor, for conversations of texts and sounds
+QWEN2_AUDIO = """
+{%- set sounds = namespace(count=0) %}
+{%- for message in messages %}
+    {%- if loop.first and message['role'] != 'system' %}
+        {{- '<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}
+    {%- endif %}
+    {{- '<|im_start|>' + message['role'] + '\n' }}
+    {%- if message['content'] is string %}
+        {{- message['content'] }}
+    {%- else %}
+        {%- for content in message['content'] %}
+            {%- if content['type'] == 'audio' %}
+                {%- set sounds.count = sounds.count + 1 %}
+                {{- 'Audio ' ~ sounds.count ~ ': <|audio_bos|><|AUDIO|><|audio_eos|>\n' }}
+            {%- elif 'text' in content %}
+                {{- content['text'] }}
+            {%- endif %}
+        {%- endfor %}
+    {%- endif %}
+    {{- '<|im_end|>\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }}
+{%- endif %}"""
+
+
+@dataclass(frozen=True)
+class Sound:
+    """A sound as a processor reads it: the encoder's inputs, and the number of its vectors."""
+
+    inputs: dict[str, np.ndarray]
+    vectors: int
+
+
+@dataclass(frozen=True)
+class SoundPrompts:
+    """The files of a bundle whose prompts have sounds, and the id of their token.
+
+    A sound has `least` frames or more, and a vector for every `stride` of them.
+    """
+
+    files: BundleFiles
+    token_id: int
+    least: int
+    stride: int
+
+    adds_tokens: ClassVar[bool] = True
+    rewrites: ClassVar[bool] = False
+
+    @property
+    def token(self) -> str:
+        """The text that stands for a sound. Raises BundleError where the tokenizer has none."""
+        token: str | None = self.files.text.tokenizer.id_to_token(self.token_id)
+        if token is None:
+            raise BundleError(
+                f"{self.files.folder}: tokenizer.json has no token {self.token_id}, which stands for sounds"
+            )
+        return token
+
+    def tiles(self, sounds: Sequence[Any]) -> list[Sound]:
+        """The sounds of a prompt as the processor reads them.
+
+        Raises InputError for an invalid one, and for one that is too short or too long.
+        """
+        return [self._sound(sound) for sound in sounds]
+
+    def _sound(self, source: Any) -> Sound:
+        extractor = self.files.log_mel
+        samples = extractor.read(source)
+        if len(samples) > extractor.samples:
+            raise InputError(
+                f"a sound is {len(samples) / extractor.rate:.2f} s long, expected at most "
+                f"{extractor.samples // extractor.rate} s; cut it"
+            )
+        features, frames = extractor.spectrogram(samples), math.ceil(len(samples) / extractor.hop)
+        if frames < self.least:
+            expected = (self.least - 1) * extractor.hop + 1
+            raise InputError(f"a sound has {len(samples):,} samples, expected {expected:,} or more")
+        mask = (np.arange(features.shape[1]) < frames).astype(np.int64)
+        inputs = {INPUT_FEATURES: features[None], FEATURE_ATTENTION_MASK: mask[None]}
+        return Sound(inputs, vectors_of_sound(frames, self.least, self.stride))
+
+    def expanded(self, text: str, sounds: Sequence[Sound]) -> str:
+        """A prompt's text with as many tokens for each sound as it has vectors.
+
+        Raises InputError unless the text has one token for each sound.
+        """
+        first, *parts = text.split(self.token)
+        if len(parts) != len(sounds):
+            times = counted(len(parts), "time")
+            raise InputError(f"a prompt has {self.token} {times}, expected {len(sounds)}, one for each sound")
+        texts = [self.token * one.vectors for one in sounds]
+        return first + "".join(f"{one}{part}" for one, part in zip(texts, parts, strict=True))
+
+    def chat(self, conversation: Conversation, sounds: Sequence[Any]) -> tuple[str, list[Sound], bool]:
+        """The text of a conversation, its sounds, and True if the tokenizer adds a first token.
+
+        It does unless the template has written it, as in transformers' processors. Qwen2-Audio has their
+        template where the checkpoint has none.
+        """
+        read, folder = self.tiles(sounds), self.files.folder
+        templates = templates_of(folder, read_json(folder / "tokenizer_config.json", missing={}))
+        usual = None if templates or conversation.template is not None else QWEN2_AUDIO
+        text = chat.prompt(folder, conversation, usual)
+        first = special_tokens(folder).get("bos_token")
+        return self.expanded(text, read), read, not (first and text.startswith(first))
+
+
+def vectors_of_sound(frames: int, least: int, stride: int) -> int:
+    """The number of vectors of a sound: one of `least` frames, and one for each `stride` more."""
+    return 1 + (frames - least) // stride

@@ -1,0 +1,83 @@
+"""Check of the bundle's prompts with sounds against transformers' processors."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from txexport.bundle.manifest import Manifest
+from txexport.checkpoints.checkpoint import Checkpoint
+from txexport.contracts import roles
+from txexport.contracts.names import FEATURE_ATTENTION_MASK, INPUT_FEATURES, INPUT_IDS
+from txexport.errors import BundleError, UnsupportedError
+from txexport.runtime.bundle_files import BundleFiles
+from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.message_sounds import without_sounds
+from txexport.runtime.preprocessing.sound_prompts import Sound, SoundPrompts
+from txexport.verification.checks import SkipError, TensorCheck
+from txexport.verification.processors.original import differs, equal, original
+from txexport.verification.processors.signals import FEATURES
+
+# Frames of the sounds of each prompt, from the fewest that make a vector on; None is the most
+ROWS = ((), (3,), (7, 6), (11,), (25, 4, 61), (None,))
+
+
+def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool) -> list[TensorCheck]:
+    """Compare token ids, masks and features of prompts, and of conversations. Raises SkipError."""
+    facts = next(one.facts for one in manifest.running_order if one.role == roles.AUDIO_ENCODER)
+    files, token = BundleFiles(folder), manifest.image_token_id
+    assert token is not None
+    ours = SoundPrompts(files, token, facts.least_samples, facts.vector_stride)
+    try:
+        extractor = files.log_mel
+    except (BundleError, UnsupportedError) as error:
+        raise SkipError(str(error)) from None
+    rows = [_sounds(row, extractor.hop, extractor.samples) for row in ROWS[: 3 if quick else None]]
+    with original("AutoProcessor", checkpoint, manifest.model_type) as theirs:
+        for number, sounds in enumerate(rows):
+            text = "".join(f"word {ours.token} and " for _ in sounds) + "more"
+            read = ours.tiles(sounds)
+            ids = files.text.tokenizer.encode(ours.expanded(text, read)).ids
+            _compare(f"prompt {number}", ids, read, _made(theirs, text, sounds, extractor.rate))
+        for number, sounds in enumerate(rows):
+            parts = [part for one in sounds for part in ({"type": "audio", "audio": one}, _text("which?"))]
+            messages = [{"role": "user", "content": [*parts, _text("and that")]}]
+            plain, sources = without_sounds(messages)
+            text, read, adds = ours.chat(Conversation(plain), sources)
+            ids = files.text.tokenizer.encode(text, add_special_tokens=adds).ids
+            written = theirs.apply_chat_template(plain, add_generation_prompt=True, tokenize=False)
+            _compare(f"conversation {number}", ids, read, _made(theirs, written, sounds, extractor.rate))
+    return [equal("prompts", len(rows)), equal("conversations", len(rows))]
+
+
+def _text(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+def _made(theirs: Any, text: str, sounds: list[np.ndarray], rate: int) -> Any:
+    """The inputs that transformers makes of a prompt."""
+    heard = {"audio": sounds, "sampling_rate": rate} if sounds else {}
+    return theirs(text=text, return_tensors="np", **heard)
+
+
+def _sounds(frames: tuple[int | None, ...], hop: int, samples: int) -> list[np.ndarray]:
+    """Noise of these numbers of frames, None for the longest; the last frame is incomplete."""
+    draw = np.random.default_rng(0)
+    lengths = [samples if count is None else min(count * hop - hop // 3, samples) for count in frames]
+    return [draw.uniform(-0.5, 0.5, length).astype(np.float32) for length in lengths]
+
+
+def _compare(name: str, ids: list[int], read: list[Sound], expected: Any) -> None:
+    """Raise AssertionError for other token ids, masks or features than those expected."""
+    wanted = np.asarray(expected[INPUT_IDS])[0].tolist()
+    if ids != wanted:
+        differs("token ids", name, ids, wanted)
+    if not read:
+        return
+    masks = np.concatenate([one.inputs[FEATURE_ATTENTION_MASK] for one in read])
+    if not np.array_equal(masks, expected[FEATURE_ATTENTION_MASK]):
+        differs("frames", name, masks.sum(1).tolist(), np.sum(expected[FEATURE_ATTENTION_MASK], 1).tolist())
+    features = np.concatenate([one.inputs[INPUT_FEATURES] for one in read])
+    theirs = np.asarray(expected[INPUT_FEATURES])
+    if features.shape != theirs.shape or not np.abs(features - theirs).max() <= FEATURES:
+        differs("features", name, features.shape, theirs.shape)
