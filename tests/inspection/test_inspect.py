@@ -30,7 +30,11 @@ from txexport.inspection.graph_stats import FunctionFacts, read_graph
 # of XLNet's second stream. Buffers and not parameters there: a bias of the vocabulary, a router's
 # corrections. Left out there: biases of 0.
 ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100, "olmo": 48, "whisper": 48}
-ELSEWHERE |= {"deberta": 48, "dinov3_vit": 48 - 48}  # the latter leaves out biases, and counts such a token
+ELSEWHERE |= {
+    "qwen2_audio": 36,
+    "deberta": 48,
+    "dinov3_vit": 48 - 48,
+}  # the latter leaves out biases, and counts such a token
 ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "afmoe": 2 * 5, "lfm2_moe": 3 * 5, "xlnet": -48}
 ELSEWHERE |= dict.fromkeys(("dots1", "ernie4_5_moe", "minimax_m2"), 2 * 5)
 ELSEWHERE |= {"glm4_moe_lite": 2 * 8, "solar_open": 3 * 5}
