@@ -30,7 +30,17 @@ STRUCTURES = ("bert", "gpt2", "t5", "gemma2", "mixtral", "bloom", "whisper", "vi
 OPERATORS = (
     *STRUCTURES,
     *("clap", "codegen", "deberta-v2", "deepseek_v2", "deformable_detr", "dinov3_vit", "gemma3n_text"),
-    *("glpn", "grounding-dino", "llava_onevision", "longformer", "mamba", "mistral3", "owlvit"),
+    *(
+        "d_fine",
+        "dab-detr",
+        "glpn",
+        "grounding-dino",
+        "llava_onevision",
+        "longformer",
+        "mamba",
+        "mistral3",
+        "owlvit",
+    ),
     *("parakeet_ctc", "phi", "phimoe", "qwen3_5_text", "rt_detr_v2", "sam", "sam2_video", "sew"),
 )
 
