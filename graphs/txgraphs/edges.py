@@ -8,6 +8,7 @@ from onnxscript import OnnxFunction, script
 from txexport.spec import EdgesSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 
 
 @component("boxes")
@@ -35,7 +36,7 @@ def edge_boxes(spec: EdgesSpec, g: Body, first: ir.Value, scores: ir.Value) -> i
 
 @cache
 def edge_distances(bins: int) -> OnnxFunction:
-    """See txmodels.edges."""
+    """See txmodels.edges; computed in float32."""
     steps = range(1 - bins // 2, bins // 2)
     power, exponents = 2 / (bins - 2), [float(abs(step)) for step in steps]
     signs = [float((step > 0) - (step < 0)) for step in steps]
@@ -44,11 +45,11 @@ def edge_distances(bins: int) -> OnnxFunction:
     def edge_distances(scale, reach):
         """The learned numbers (1) -> the distance of each of bins + 1 (Peng et al. 2024, equation 5)."""
         most = op.Cast(op.Abs(reach), to=1) * op.Cast(op.Abs(scale), to=1)
-        unit = op.Constant(value_float=1.0)
-        base = op.Pow(most + unit, op.Constant(value_float=power))
-        grown = op.Pow(base, op.Constant(value_floats=exponents)) - unit
-        inner = grown * op.Constant(value_floats=signs)
-        twice = most * op.Constant(value_float=2.0)
+        unit = op.Constant(value=float32(1.0))
+        base = op.Pow(most + unit, op.Constant(value=float32(power)))
+        grown = op.Pow(base, op.Constant(value=float32(exponents))) - unit
+        inner = grown * op.Constant(value=float32(signs))
+        twice = most * op.Constant(value=float32(2.0))
         distances = op.Concat(op.Neg(twice), inner, twice, axis=0)
         return distances
 

@@ -10,6 +10,7 @@ from helpers.rows import CLASSIFY, Row
 from txgraphs._graph import Graph
 from txgraphs._nodes import Parameter
 from txgraphs.doubled import doubled
+from txgraphs.edges import edge_distances
 from txgraphs.grounded_stack import place_points
 from txgraphs.inputs.convnext import response_norm
 from txgraphs.inputs.naflex import position_shares
@@ -80,6 +81,10 @@ COMPUTED = {  # in float32 within a graph of float16, by the function of a graph
     "antialiased": (lambda kind: resized((4, 4), kind, antialias=True), [TABLE, np.array([3, 9])]),
     "response_norm": (lambda kind: response_norm, [20 * MAPS, MAPS[0, 0, 0], MAPS[1, 0, 0]]),
     "place_points": (lambda kind: place_points, [np.ones((1, 150, 70), bool), MAPS]),
+    "edge_distances": (
+        lambda kind: edge_distances(32),
+        [np.array([3.7], np.float32), np.array([0.4], np.float32)],
+    ),
     "doubled": (lambda kind: doubled, [MAPS]),
     "stable_first": (
         lambda kind: stable_first(StabilitySpec(0.1, 0.4)),
@@ -106,7 +111,8 @@ def test_numbers_of_float16_are_those_of_float32(name):
         ]
         outputs = graph.call(function(kind), *values)
         for number, output in enumerate([outputs] if isinstance(outputs, ir.Value) else outputs):
-            graph.output(output, f"y{number}", ir.DataType.FLOAT if name == "position_shares" else kind, [])
+            single = name in ("position_shares", "edge_distances")
+            graph.output(output, f"y{number}", ir.DataType.FLOAT if single else kind, [])
             output.shape = None
         model = ir.to_proto(graph.model("test")).SerializeToString()
         session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
