@@ -17,13 +17,23 @@ CHOICE: Schema = {
     "description": 'Or one function, as {"type": "function", "function": {"name": "f"}}.',
 }
 NO_ARGUMENTS = {"type": "object", "properties": {}, "additionalProperties": False}
+TOOL = '{"type": "function", "function": {"name": "f", "parameters": {...}}}'
 Functions = Sequence[Mapping[str, Any]]
 
 
 def functions_of(tools: Sequence[Mapping[str, Any]]) -> Functions:
-    """The functions of a request that have a name."""
-    functions = [tool.get("function") for tool in tools]
-    return [one for one in functions if isinstance(one, Mapping) and isinstance(one.get("name"), str)]
+    """The functions of a request that have a name. Raises RefusedError for a function without one.
+
+    A template may know tools of other forms.
+    """
+    functions = []
+    for tool in tools:
+        function = tool.get("function")
+        if isinstance(function, Mapping) and isinstance(function.get("name"), str):
+            functions.append(function)
+        elif tool.get("type") == "function":
+            raise RefusedError(f"a function in tools has no name, expected {TOOL}", param="tools")
+    return functions
 
 
 def demanded(body: Mapping[str, Any]) -> Functions:
@@ -35,8 +45,7 @@ def demanded(body: Mapping[str, Any]) -> Functions:
     if not tools:
         raise RefusedError(f"tool_choice is {shown(choice)}, which needs tools", param="tool_choice")
     if len(functions) < len(tools):
-        expected = '{"type": "function", "function": {"name": "f", "parameters": {...}}}'
-        raise RefusedError(f"tool_choice needs each of tools as {expected}", param="tools")
+        raise RefusedError(f"tool_choice needs each of tools as {TOOL}", param="tools")
     if choice == "required":
         return functions
     chosen = choice.get("function")
