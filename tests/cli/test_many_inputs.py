@@ -190,3 +190,18 @@ def test_memory_does_not_grow_with_the_file(bundle_of, tmp_path):
         assert np.load(tmp_path / "out.npy", mmap_mode="r").shape == (count, 48)
         peaks.append(int(done.stderr))
     assert peaks[1] < peaks[0] + 16 * 1024  # kilobytes; the vectors alone are 11 megabytes
+
+
+def test_a_name_of_a_file_is_a_text_and_this_is_noted(classifier, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path / "cat", "the cat")
+    code, output, noise = invoke("classify", classifier, "cat", "dog", "--json")
+    assert (code, len(output.splitlines())) == (0, 2)
+    assert noise == "note: cat is read as a text; --file reads each line of a file\n"
+    assert invoke("classify", classifier, "--file", "cat")[2] == ""
+
+
+def test_a_folder_is_no_file_of_inputs(classifier, tmp_path):
+    code, _, noise = invoke("classify", classifier, "--file", tmp_path)
+    assert code == 2
+    assert noise == f"error: {tmp_path} is a folder; --file reads a file with one input per line\n"

@@ -1,6 +1,7 @@
 """Runs the inputs of a command through a model, a window of them at a time, so that memory is bounded."""
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import click
 from txexport.batch.answering import answered
 from txexport.cli.inputs import Input, Inputs
 from txexport.errors import InputError
+from txexport.support.printable import line
 from txexport.tasks import METHODS
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class Answers:
         per argument. Options that are None are left to the method's default.
         """
         call, row = getattr(self.load(), method), METHODS[method]
+        if row.inputs == ("text",):
+            _note_files(inputs.values)
         chosen = {name: value for name, value in options.items() if value is not None}
 
         def ask(values: Sequence, first: int = 0, **progress: Any) -> Sequence:
@@ -121,6 +125,14 @@ class Answers:
                 from txexport.cli.console import Console
 
                 Console(highlight=False).print(answer_table(good, inputs, answers))
+
+
+def _note_files(texts: Sequence[Any]) -> None:
+    """Note a text that is the name of a file, which is not read."""
+    for text in texts:
+        if isinstance(text, str) and text and os.path.isfile(text):
+            click.echo(line(f"note: {text} is read as a text; --file reads each line of a file"), err=True)
+            return
 
 
 def skipped(one: Input, error: Exception) -> dict[str, Any]:

@@ -24,13 +24,15 @@ class Input:
 class Inputs:
     """The `values` of arguments, or each line of `file`, parsed by `read`. It can be iterated once.
 
-    Raises OSError for a file that cannot be opened.
+    Raises InputError for a folder, OSError for a file that cannot be opened.
     """
 
     def __init__(self, values: Sequence[Any], file: Path | None, read: Callable[[str], Any] = str):
         self.values, self.file, self.read = values, file, read
         self.stream: IO[bytes] | None = None
         if file is not None:
+            if file.is_dir():
+                raise InputError(f"{file} is a folder; --file reads a file with one input per line")
             self.stream = sys.stdin.buffer if str(file) == "-" else file.open("rb")
 
     @property
