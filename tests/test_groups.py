@@ -1,4 +1,4 @@
-"""What tests share is made once: groups of pytest-xdist are in force, which pytest 9.2.0 disregards."""
+"""Groups of pytest-xdist are in force, which pytest 9.2.0 disregards: what tests share is made once."""
 
 import pytest
 

@@ -57,9 +57,9 @@ def table(spec: EncoderSpec) -> Table:
     }
     for layer in range(stack.box_layers):
         source = f"bbox_predictor.layers.{layer}.*"
-        rules[f"head.box.{layer}.*"] = source
         changes = f"model.decoder.bbox_embed.layers.{layer}.*"
         rules[f"encoder.boxes.layers.{layer}.*"] = Take(changes, fallback=source)
+        rules[f"head.box.{layer}.*"] = Take(source, fallback=changes)
     for layer in range(2):
         for ours, theirs in NETWORKS.items():
             rules[f"encoder.{ours}.layers.{layer}.*"] = f"model.{theirs}.layers.{layer}.*"
