@@ -101,13 +101,15 @@ class Chat:
         self.media.append({"type": "image", "image": file})
 
     def attach_sound(self, path: str) -> None:
-        """Add a sound to the next message. Raises InputError if it cannot be read."""
+        """Add a sound to the next message. Raises InputError for one that the model cannot read."""
+        from txexport.runtime.generation.pictures import prompts_of
+
         if not self.model.bundle.reads_sounds:
             raise InputError(f"{self.model} reads no sounds")
         if not path:
             raise InputError("/audio needs the path of a sound file")
         file = str(Path(path).expanduser())
-        self.model.bundle.files.log_mel.read(file)
+        prompts_of(self.model.bundle).tiles([file])
         self.media.append({"type": "audio", "audio": file})
 
     def clear(self, _: str) -> None:
@@ -214,7 +216,8 @@ def _prepare(model: "Model", max_new_tokens: int | None) -> None:
     from txexport.runtime.preprocessing.chat import check_template
 
     check_task(model.bundle, "generate")
-    check_template(model.folder)
+    if not model.bundle.reads_sounds:  # which has a template of its own
+        check_template(model.folder)
     if model.bundle.is_encoder_decoder:
         raise InputError(f"{model} does not converse: it has an encoder; use generate")
     config = model.generation_config

@@ -104,11 +104,16 @@ class Config:
     def count(self, key: str, default: int | None = None) -> int:
         """A count of things that have tensors of their own, such as layers."""
         value = self.integer(key, default)
+        self.check_count(f"'{key}'", value)
+        return value
+
+    def check_count(self, name: str, value: int) -> None:
+        """Raise CheckpointError where there are not so many tensors."""
         if value > self.room.count:
             raise CheckpointError(
-                f"{self.path}: '{key}' is {value}, but there are tensors for at most {self.room.count}"
+                f"{self.path}: {name} is {shortened(value)}, but there are tensors for "
+                f"at most {self.room.count}"
             )
-        return value
 
     def check_width(self, name: str, value: int) -> None:
         """Raise CheckpointError where no tensor is that wide."""

@@ -80,6 +80,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     eps, batch_eps = config.number("layer_norm_eps"), config.number("batch_norm_eps")
     network, edges = _network(config, inner), EdgesSpec(config.integer("max_num_bins"))
     heads, count = config.integer("decoder_attention_heads"), config.count("decoder_layers")
+    blocks = round(3 * config.number("depth_mult"))
+    config.check_count("three times 'depth_mult'", blocks)
     config.expect(eval_idx=-1 if config.values["eval_idx"] == -1 else count - 1)
     stack = DistributionStackSpec(
         embedding=network,
@@ -96,7 +98,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
             round(config.number("hidden_expansion") * inner // 2),
             Activation.SILU,
             batch_eps,
-            round(3 * config.number("depth_mult")),
+            blocks,
         ),
         objects=QueryLayersSpec(count, heads, config.integer("decoder_ffn_dim")),
         object_block=QueryBlockSpec(

@@ -192,11 +192,14 @@ def test_what_cannot_be_read_is_refused(model):
         model.generate_ids([[4, model.bundle.image_token_id, 5]], audio=[A])
 
 
-def test_a_template_is_not_needed(checkpoint, original, tmp_path):
-    """Transformers' processor has one of its own for this family."""
+@pytest.mark.parametrize("settings", [{}, {"chat_template": "{{ messages[0].content + ':' }}"}])
+def test_a_template_is_not_needed(settings, checkpoint, original, tmp_path):
+    """Transformers' processor has one of its own for this family; the tokenizer's is for texts."""
     plain = tmp_path / "plain"
     shutil.copytree(checkpoint, plain)
     (plain / "chat_template.jinja").unlink()
+    file = plain / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
     txexport.export(plain, tmp_path / "out", only="native")
     model = txexport.load(tmp_path / "out", device="cpu", threads=1)
     messages = [{"role": "system", "content": "be brief"}, user(A, "what?"), user("more", C)]
@@ -208,6 +211,36 @@ def test_a_template_is_not_needed(checkpoint, original, tmp_path):
         tokenize=False,
     )
     assert model.chat(messages, **GREEDY) == original(text, [A, C], **GREEDY)
+    result = CliRunner().invoke(
+        main, ["chat", str(tmp_path / "out"), "--max-new-tokens", "2"], input="what?\n"
+    )
+    assert result.exit_code == 0, result.output
+
+
+def test_a_template_may_look_for_the_key_of_a_sound(checkpoint, original, tmp_path):
+    """Processors saved with transformers before 4.53 have such a template."""
+    old = tmp_path / "old"
+    shutil.copytree(checkpoint, old)
+    template = (
+        "{% for message in messages %}{% for part in message['content'] %}"
+        "{% if 'audio' in part or 'audio_url' in part or message['type'] == 'audio' %}<|AUDIO|>"
+        "{% elif 'text' in part %}{{ part['text'] }}{% endif %}{% endfor %}{% endfor %}"
+    )
+    (old / "chat_template.jinja").write_text(template)
+    txexport.export(old, tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu", threads=1)
+    text = original.processor.apply_chat_template(
+        [
+            {
+                "role": "user",
+                "content": [{"type": "audio", "audio_url": "a.wav"}, {"type": "text", "text": "what?"}],
+            }
+        ],
+        chat_template=template,
+        tokenize=False,
+    )
+    assert model.chat([user(A, "what?")], **GREEDY) == original(text, [A], **GREEDY)
+    assert txexport.verify(tmp_path / "out", cases="quick").ok
 
 
 def test_commands(model, tmp_path):
@@ -220,6 +253,9 @@ def test_commands(model, tmp_path):
     assert result.output == f"{expected}\n", result.output
     result = CliRunner().invoke(main, ["generate", folder, "one", "two", "--audio", str(path)])
     assert "--audio needs a single prompt" in result.output
+    written(sound(RATE + 1), tmp_path / "long.wav")
+    result = CliRunner().invoke(main, ["chat", folder, *options], input=f"/audio {tmp_path / 'long.wav'}\n")
+    assert (result.exit_code, "expected at most 1 s" in result.stderr) == (2, True)
     lines = f"/audio {path}\nwhich?\n"
     result = CliRunner().invoke(main, ["chat", folder, "--json", *options], input=lines)
     assert result.exit_code == 0, result.output

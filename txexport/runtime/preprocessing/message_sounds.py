@@ -12,7 +12,9 @@ KEYS = ("audio", "url", "path", "base64", "audio_url", "input_audio")  # where a
 
 
 def without_sounds(messages: Any) -> tuple[Any, list[Any]]:
-    """Messages whose parts of sounds are {"type": "audio"}, as templates expect, and the sounds in order.
+    """Messages whose parts of sounds are {"type": "audio", "audio": ""}, and the sounds in order.
+
+    Templates look for either key.
 
     A sound is a path, bytes of a file, an array at the model's rate, a data URL, base64, or OpenAI's
     input_audio. Raises InputError for a part without one, and for a remote address.
@@ -41,4 +43,4 @@ def _part(part: Any, sounds: list[Any]) -> Any:
         sound = sound.get("data") if encoded else sound.get("url")
         name = "base64" if encoded else name
     sounds.append(decoded(sound, "sound") if name == "base64" else source_of(sound, "sound"))
-    return {"type": "audio"}
+    return {"type": "audio", "audio": ""}

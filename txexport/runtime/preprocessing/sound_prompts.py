@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from txexport.bundle import read_json
 from txexport.contracts.names import FEATURE_ATTENTION_MASK, INPUT_FEATURES
 from txexport.errors import BundleError, InputError, counted
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
+from txexport.runtime.preprocessing.audio import read_sound
 from txexport.runtime.preprocessing.chat import Conversation
 from txexport.runtime.preprocessing.chat_templates import templates_of
 from txexport.runtime.preprocessing.special_tokens import special_tokens
@@ -85,12 +85,7 @@ class SoundPrompts:
 
     def _sound(self, source: Any) -> Sound:
         extractor = self.files.log_mel
-        samples = extractor.read(source)
-        if len(samples) > extractor.samples:
-            raise InputError(
-                f"a sound is {len(samples) / extractor.rate:.2f} s long, expected at most "
-                f"{extractor.samples // extractor.rate} s; cut it"
-            )
+        samples = read_sound(source, extractor.rate, None, extractor.samples)
         features, frames = extractor.spectrogram(samples), math.ceil(len(samples) / extractor.hop)
         if frames < self.least:
             expected = (self.least - 1) * extractor.hop + 1
@@ -115,11 +110,10 @@ class SoundPrompts:
         """The text of a conversation, its sounds, and True if the tokenizer adds a first token.
 
         It does unless the template has written it, as in transformers' processors. Qwen2-Audio has their
-        template where the checkpoint has none.
+        template where the checkpoint has no file of one; the tokenizer's own is for texts.
         """
         read, folder = self.tiles(sounds), self.files.folder
-        templates = templates_of(folder, read_json(folder / "tokenizer_config.json", missing={}))
-        usual = None if templates or conversation.template is not None else QWEN2_AUDIO
+        usual = None if templates_of(folder, {}) or conversation.template is not None else QWEN2_AUDIO
         text = chat.prompt(folder, conversation, usual)
         first = special_tokens(folder).get("bos_token")
         return self.expanded(text, read), read, not (first and text.startswith(first))

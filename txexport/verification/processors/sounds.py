@@ -1,5 +1,6 @@
 """Check of the bundle's prompts with sounds against transformers' processors."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,19 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
             ids = files.text.tokenizer.encode(ours.expanded(text, read)).ids
             _compare(f"prompt {number}", ids, read, _made(theirs, text, sounds, extractor.rate))
         for number, sounds in enumerate(rows):
-            parts = [part for one in sounds for part in ({"type": "audio", "audio": one}, _text("which?"))]
-            messages = [{"role": "user", "content": [*parts, _text("and that")]}]
-            plain, sources = without_sounds(messages)
+            plain, sources = without_sounds(_messages({"type": "audio", "audio": one} for one in sounds))
             text, read, adds = ours.chat(Conversation(plain), sources)
             ids = files.text.tokenizer.encode(text, add_special_tokens=adds).ids
-            written = theirs.apply_chat_template(plain, add_generation_prompt=True, tokenize=False)
+            messages = _messages({"type": "audio", "audio_url": "sound"} for _ in sounds)
+            written = theirs.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
             _compare(f"conversation {number}", ids, read, _made(theirs, written, sounds, extractor.rate))
     return [equal("prompts", len(rows)), equal("conversations", len(rows))]
+
+
+def _messages(sounds: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A conversation of one message, with sounds as its parts."""
+    parts = [part for sound in sounds for part in (sound, _text("which?"))]
+    return [{"role": "user", "content": [*parts, _text("and that")]}]
 
 
 def _text(text: str) -> dict[str, str]:
