@@ -340,6 +340,7 @@ UNSUPPORTED = [
     ("dab-detr", {"temperature_width": 40}, "temperature_width=40 is not supported; expected 30"),
     ("dab-detr", {"sine_position_embedding_scale": 3.0}, "sine_position_embedding_scale=3.0"),
     ("dab-detr", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
+    ("dab-detr", {"decoder_layers": 1}, "decoder_layers is 1, expected 2 or more"),
     ("d_fine", {"eval_idx": 0}, "eval_idx=0 is not supported"),
     ("d_fine", {"activation_function": "relu"}, "activation_function='relu' is not supported"),
     ("d_fine", {"decoder_method": "discrete"}, "decoder_method='discrete' is not supported"),

@@ -183,7 +183,8 @@ def chat(
 ) -> None:
     """Hold a conversation with BUNDLE.
 
-    At the prompt, write a message, or a command: /image PATH, /system TEXT, /clear, /save FILE or /help.
+    At the prompt, write a message, or a command: /image PATH, /audio PATH, /system TEXT, /clear,
+    /save FILE or /help.
     Ctrl-C stops an answer, Ctrl-D ends the conversation. Without a terminal, each line of standard input is
     a message or a command.
     """

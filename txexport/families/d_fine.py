@@ -194,11 +194,11 @@ def _image_size(parts: tuple[HGNetStageSpec, ...]) -> tuple[int, int]:
 
 def _check_levels(config: Config, network: Config, levels: int, stages: int, width: int) -> None:
     """Raise where others than the last stages are read, or maps have other channels."""
-    if not 0 < levels <= stages or config.values["encode_proj_layers"] != [levels - 1]:
+    if not 0 < levels <= min(stages, 4) or config.values["encode_proj_layers"] != [levels - 1]:
         raise UnsupportedError(
             f"{config.path}: num_feature_levels {levels} and encode_proj_layers "
-            f"{shortened(config.values['encode_proj_layers'])} are not supported; expected the last stages "
-            "of the backbone, and layers over the last of them alone"
+            f"{shortened(config.values['encode_proj_layers'])} are not supported; expected the last "
+            "stages of the backbone, at most four, and layers over the last of them alone"
         )
     inputs, outputs = (config.integers(f"{part}_in_channels") for part in ("encoder", "decoder"))
     if len(inputs) != levels or outputs != [width] * levels:

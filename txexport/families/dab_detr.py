@@ -1,6 +1,7 @@
 """DAB-DETR (Liu et al. 2022): DETR whose queries are boxes."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.errors import UnsupportedError
 from txexport.families import detr
 from txexport.families._config import Config, TensorNames
 from txexport.spec import AnchorStackSpec, BoxesSpec, EncoderSpec, HeadKind, HeadSpec, NormSpec
@@ -27,6 +28,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     config.expect(**{WIDTH: config.values[HEIGHT]})
     width = config.integer("hidden_size")
     config.check_width("hidden_size", width)
+    if config.count("decoder_layers") < 2:
+        raise UnsupportedError(f"{config.path}: decoder_layers is 1, expected 2 or more")
     stack = AnchorStackSpec(
         embedding=detr.backbone(config, width),
         cells=detr.layers(config, "encoder"),

@@ -62,7 +62,7 @@ async def chat_completions(request: Request) -> Response:
 
 
 async def chat_body(request: Request, fields: Mapping[str, Schema]) -> tuple[dict[str, Any], Served, bool]:
-    """The fields of a request, its bundle, and whether the server reads images. Raises RefusedError."""
+    """The fields of a request, its bundle, and whether the server reads media. Raises RefusedError."""
     limits: Limits = request.app.state.limits
     every = request.app.state.served
     images = any(one.model.bundle.image_token_id is not None for one in every.values())
@@ -83,6 +83,7 @@ def chat_job(served: Served, body: Mapping[str, Any], limits: Limits, images: bo
     messages = [_plain(one, _media_of(served)) for one in body["messages"]]
     if images:
         _check_texts({**body, "messages": messages}, limits)
+    names = frozenset(one["name"] for one in functions_of(tools or ()))
     values = with_effort(served, {**body, "tools": tools})
     inputs, media = chat_inputs(served.model.bundle, Conversation(messages, tools, template_kwargs=values))
     if body.get("top_logprobs") and not body.get("logprobs"):
@@ -98,7 +99,6 @@ def chat_job(served: Served, body: Mapping[str, Any], limits: Limits, images: bo
     alternatives = body.get("top_logprobs", 0) if body.get("logprobs") else None
     new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
     job = job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **constraint)
-    names = frozenset(one["name"] for one in functions_of(tools or ()))
     request = replace(job.request, media=media)
     return replace(job, request=request, calls=calls, functions=names, single=single)
 
@@ -109,11 +109,11 @@ def _several(body: Mapping[str, Any]) -> bool:
 
 
 def _check_texts(body: Mapping[str, Any], limits: Limits) -> None:
-    """Raise RefusedError if a request without its images is larger than one without any may be."""
+    """Raise RefusedError if a request without its images and sounds is larger than one without any may be."""
     size = len(json.dumps(body, ensure_ascii=False, default=lambda _: None))
     if size > limits.most_text:
         raise RefusedError(
-            f"the request has {size:,} characters without its images, and this server reads "
+            f"the request has {size:,} characters without its images and sounds, and this server reads "
             f"{limits.most_text:,}; send fewer",
             413,
         )

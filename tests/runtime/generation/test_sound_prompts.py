@@ -296,3 +296,11 @@ def test_a_model_of_texts_alone_reads_no_sounds(checkpoint_of, tmp_path):
     model = txexport.load(tmp_path / "out", device="cpu", threads=1)
     with pytest.raises(InputError, match=r"sounds are given, and .* reads text alone; leave them out"):
         model.generate("the cat", audio=A)
+
+
+def test_a_model_whose_prompt_is_a_sound_takes_no_others(checkpoint_of, tmp_path):
+    txexport.export(checkpoint_of("whisper"), tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu", threads=1)
+    for answers in (model.generate, lambda *args, **options: list(model.stream(*args, **options))):
+        with pytest.raises(InputError, match=r"sounds are given, and .* reads a sound as a prompt; leave"):
+            answers(A, audio=[C])

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from txexport.contracts.stage import IMAGE, SOUND
+from txexport.contracts.stage import IMAGE, SOUND, TOKENS
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
-from txexport.runtime.generation.pictures import read_media, tiles_of
+from txexport.runtime.generation.pictures import check_reads, read_media, tiles_of
 from txexport.runtime.generation.prompts import chat_inputs, inputs_of, target_option
 from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
@@ -47,6 +47,8 @@ def stream_many(
     The pieces of a batch are interleaved, and batches follow one another, as in `generate`. Arguments and
     errors as there; num_return_sequences must be 1.
     """
+    if bundle.prompt_kind != TOKENS:
+        check_reads(bundle, images is not None, audio is not None)
     if bundle.prompt_kind == SOUND:
         check_task(bundle, "generate")
         refuse_languages(src_lang, tgt_lang)

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from txexport.contracts.stage import IMAGE, SOUND
+from txexport.contracts.stage import IMAGE, SOUND, TOKENS
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.media import Media
-from txexport.runtime.generation.pictures import read_media, tiles_of
+from txexport.runtime.generation.pictures import check_reads, read_media, tiles_of
 from txexport.runtime.generation.prompts import Prompts, chat_inputs, inputs_of, target_option
 from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
@@ -66,6 +66,8 @@ def generate(
         "first_place": first_place,
         "progress": progress,
     }
+    if bundle.prompt_kind != TOKENS:
+        check_reads(bundle, images is not None, audio is not None)
     if bundle.prompt_kind == SOUND:
         check_task(bundle, "generate")
         refuse_languages(src_lang, tgt_lang)
@@ -160,8 +162,9 @@ def chat(
 
     `messages` are {"role": "user", "content": ...} and so on; a model that reads images takes lists of parts
     as content, {"type": "image", "image": ...} with a path, bytes, a Pillow image, an array or a data URL,
-    and {"type": "text", "text": ...}. `tools` are the functions that the model may
-    call, {"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}, as in
+    and {"type": "text", "text": ...}. One that reads sounds takes {"type": "audio", "audio": ...}, with a
+    path, bytes, an array at its rate or a data URL. `tools` are the functions that the model may call,
+    {"type": "function", "function": {"name": ..., "description": ..., "parameters": ...}}, as in
     transformers' `apply_chat_template`. A call is text, in the form that the checkpoint was trained to write.
     `chat_template` is the name of one of several templates, by default "default", or "tool_use" with tools.
     `chat_template_kwargs` are values for the template, such as {"enable_thinking": False} or {"documents":
