@@ -346,7 +346,6 @@ UNSUPPORTED = [
     ("d_fine", {"decoder_method": "discrete"}, "decoder_method='discrete' is not supported"),
     ("d_fine", {"decoder_in_channels": [12, 16]}, "decoder_in_channels is [12, 16]; expected 2 entries"),
     ("d_fine", {"encode_proj_layers": [0, 1]}, "encode_proj_layers [0, 1] are not supported"),
-    ("d_fine", {"decoder_n_points": [3]}, "decoder_n_points (3,), expected one for each of 2 levels"),
     (
         "d_fine",
         {"backbone_config": {"model_type": "hgnet_v2", "stem_strides": [2, 1, 1, 1, 1]}},
@@ -512,6 +511,7 @@ def test_config_value_that_changes_the_mathematics_is_named(model_type, config, 
 @pytest.mark.parametrize(
     ("model_type", "config", "named"),
     [
+        ("d_fine", {"decoder_n_points": [3]}, "decoder_n_points (3,), expected one for each of 2 levels"),
         ("hiera", {"masked_unit_attention": [True]}, "expected as many of each, and as many layers"),
         ("convnext", {"depths": [1, 2]}, "num_stages is 3, depths [1, 2] and hidden_sizes [10, 14, 18]"),
     ],
