@@ -4,13 +4,16 @@ import json
 import shutil
 
 import pytest
+from helpers import pictured
+from helpers.bundle_edits import relist
 
-from txexport.errors import InputError
+from txexport.errors import BundleError, InputError
 from txexport.exporter import export
 from txexport.runtime.preprocessing import chat_messages, sandbox_values
 from txexport.runtime.preprocessing.chat import UNREAD
+from txexport.runtime.preprocessing.chat_templates import of_processor
 from txexport.verification import processors, verify
-from txexport.verification.checks import CHAT_TEMPLATE
+from txexport.verification.checks import CHAT_TEMPLATE, IMAGE_PROMPTS
 from txexport.verification.processors import conversations
 
 TEMPLATE = (
@@ -129,3 +132,33 @@ def test_the_set_is_the_same_on_every_machine():
     assert conversations.seeded(20) == conversations.seeded(20)
     names = [one.name for one in conversations.usual()]
     assert len(set(names)) == len(names) > 60
+
+
+def test_the_template_of_a_processor_is_compared_in_its_prompts(tmp_path):
+    """As published with many models of images; transformers' tokenizer finds none there."""
+    pictured.save(tmp_path / "in")
+    file = tmp_path / "in/chat_template.jinja"
+    template = file.read_text()
+    file.unlink()
+    (tmp_path / "in/chat_template.json").write_text(json.dumps({"chat_template": template}))
+    export(tmp_path / "in", tmp_path / "out", only="native")
+    report = verify(tmp_path / "out", cases=[CHAT_TEMPLATE, IMAGE_PROMPTS])
+    assert report.ok
+    assert "is the processor's" in case_of(report).skipped
+    [case] = [case for case in report.cases if case.name == IMAGE_PROMPTS]
+    assert {check.output: check.elements > 0 for check in case.checks} == {
+        "prompts": True,
+        "conversations": True,
+    }
+    (tmp_path / "out/chat_template.json").write_text(json.dumps({"chat_template": template + "!"}))
+    report = verify(relist(tmp_path / "out"), cases=[IMAGE_PROMPTS])
+    assert [case.name for case in report.failed] == [IMAGE_PROMPTS]
+
+
+def test_a_file_of_a_processor_without_a_template_is_named(bundle_of, tmp_path):
+    folder = shutil.copytree(bundle_of("gpt2", "static"), tmp_path / "out")
+    (folder / "chat_template.json").write_text("{}")
+    assert of_processor(folder) is None  # without a processor
+    (folder / "preprocessor_config.json").write_text("{}")
+    with pytest.raises(BundleError, match=r"chat_template\.json has no text as chat_template"):
+        of_processor(folder)

@@ -26,7 +26,7 @@ DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vecto
 OLD_WEIGHTS = "weights.safetensors"  # of bundles up to format 4
 READ = re.compile(  # what a loaded bundle looks for by itself
     r"(config|generation_config|tokenizer|tokenizer_config|special_tokens_map|preprocessor_config|processor_config"
-    r"|vocab|added_tokens|alphabet|modules|sentence_bert_config|config_sentence_transformers)\.json|chat_template\.jinja"
+    r"|vocab|added_tokens|alphabet|modules|sentence_bert_config|config_sentence_transformers|chat_template)\.json|chat_template\.jinja"
     rf"|{CHAT_TEMPLATES}/[^/]+\.jinja"
     rf"|{OF_LANGUAGE_MODEL.pattern}"
     r"|.+/(config\.json|dense\.npz)"

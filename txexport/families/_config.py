@@ -108,7 +108,7 @@ class Config:
         return value
 
     def check_count(self, name: str, value: int) -> None:
-        """Raise CheckpointError where there are not so many tensors."""
+        """Raise CheckpointError where there are fewer tensors."""
         if value > self.room.count:
             raise CheckpointError(
                 f"{self.path}: {name} is {shortened(value)}, but there are tensors for "

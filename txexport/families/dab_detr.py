@@ -28,12 +28,13 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     config.expect(**{WIDTH: config.values[HEIGHT]})
     width = config.integer("hidden_size")
     config.check_width("hidden_size", width)
-    if config.count("decoder_layers") < 2:
-        raise UnsupportedError(f"{config.path}: decoder_layers is 1, expected 2 or more")
+    objects = detr.layers(config, "decoder")
+    if objects.num_layers < 2:
+        raise UnsupportedError(f"{config.path}: decoder_layers is {objects.num_layers}, expected 2 or more")
     stack = AnchorStackSpec(
         embedding=detr.backbone(config, width),
         cells=detr.layers(config, "encoder"),
-        objects=detr.layers(config, "decoder"),
+        objects=objects,
         norm=NormSpec(width, detr.EPS),
         boxes=config.integer("num_queries", 300),
         patterns=config.integer("num_patterns", 0),

@@ -90,8 +90,11 @@ def _of_queries(spec: stacks.QUERIES) -> list[str]:
         points = f"{spec.cell_points} and {spec.object_points} points in each of {spec.levels} maps"
         deformable = [f"deformable attention to {points}"]
     if isinstance(spec, ProposalStackSpec | DistributionStackSpec):
-        counts = " / ".join(map(str, dict.fromkeys(spec.attention.points_of_levels)))
-        points = f"{counts} points in each of {spec.attention.levels} maps"
+        counts = spec.attention.points_of_levels
+        if len({*counts}) == 1:
+            points = f"{counts[0]} points in each of {spec.attention.levels} maps"
+        else:
+            points = f"{' / '.join(map(str, counts))} points in {spec.attention.levels} maps"
         deformable = [f"deformable attention to {points}"]
     for part, block, over in ((spec.cells, cells, "places"), (spec.objects, objects, queries)):
         width, network = spec.hidden_size, f"feed-forward {part.intermediate_size:,} (PReLU)"

@@ -181,6 +181,7 @@ def test_what_cannot_be_read_is_refused(model):
     for audio, message in (
         (sound(LEAST - 1), "a sound has 320 samples, expected 321 or more"),
         (sound(RATE + 1), "a sound is 1.00 s long, expected at most 1 s; cut it"),
+        ([A] * 10_000_000, "10,000,000 sounds would take"),
         ("https://example.com/a.wav", "remote addresses are not read"),
         ([A, C], "1 time, expected 2, one for each sound"),
     ):
@@ -217,7 +218,8 @@ def test_a_template_is_not_needed(settings, checkpoint, original, tmp_path):
     assert result.exit_code == 0, result.output
 
 
-def test_a_template_may_look_for_the_key_of_a_sound(checkpoint, original, tmp_path):
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_template_may_look_for_the_key_of_a_sound(as_json, checkpoint, original, tmp_path):
     """Processors saved with transformers before 4.53 have such a template."""
     old = tmp_path / "old"
     shutil.copytree(checkpoint, old)
@@ -226,7 +228,9 @@ def test_a_template_may_look_for_the_key_of_a_sound(checkpoint, original, tmp_pa
         "{% if 'audio' in part or 'audio_url' in part or message['type'] == 'audio' %}<|AUDIO|>"
         "{% elif 'text' in part %}{{ part['text'] }}{% endif %}{% endfor %}{% endfor %}"
     )
-    (old / "chat_template.jinja").write_text(template)
+    (old / "chat_template.jinja").write_text("none" if as_json else template)
+    if as_json:  # which is the one that counts
+        (old / "chat_template.json").write_text(json.dumps({"chat_template": template}))
     txexport.export(old, tmp_path / "out", only="native")
     model = txexport.load(tmp_path / "out", device="cpu", threads=1)
     text = original.processor.apply_chat_template(
@@ -240,7 +244,10 @@ def test_a_template_may_look_for_the_key_of_a_sound(checkpoint, original, tmp_pa
         tokenize=False,
     )
     assert model.chat([user(A, "what?")], **GREEDY) == original(text, [A], **GREEDY)
-    assert txexport.verify(tmp_path / "out", cases="quick").ok
+    report = txexport.verify(tmp_path / "out", cases="quick")
+    assert report.ok
+    conversations = [check for case in report.cases if case.name == SOUND_PROMPTS for check in case.checks]
+    assert [check.elements for check in conversations] == [3, 3]
 
 
 def test_commands(model, tmp_path):

@@ -59,8 +59,8 @@ def check_reads(bundle: LoadedBundle, images: bool, sounds: bool) -> None:
         if present and not read:
             other = "text alone" if bundle.image_token_id is None else "text with images"
             other = "text with sounds" if bundle.reads_sounds else other
-            alone = {SOUND: "a sound as a prompt", IMAGE: "an image as a prompt"}
-            other = alone.get(bundle.prompt_kind, other)
+            prompts = {SOUND: "a sound as a prompt", IMAGE: "an image as a prompt"}
+            other = prompts.get(bundle.prompt_kind, other)
             raise InputError(f"{what} are given, and {bundle} reads {other}; leave them out")
 
 

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, shown
 from txexport.support.paths import CHAT_TEMPLATES
 
 FILE, DEFAULT = "chat_template.jinja", "default"
+OF_PROCESSOR, PROCESSORS = "chat_template.json", ("processor_config.json", "preprocessor_config.json")
 
 
 def template_of(folder: Path, settings: Mapping[str, Any], name: str | None, use: str) -> str:
@@ -29,7 +31,9 @@ def template_of(folder: Path, settings: Mapping[str, Any], name: str | None, use
 
 
 def templates_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
-    """All templates by name: from files, or else from the tokenizer's settings, as in transformers."""
+    """All templates by name: the processor's, or those of files, or of the tokenizer's settings."""
+    if (template := of_processor(folder)) is not None:
+        return {DEFAULT: template}
     paths = {path.stem: path for path in sorted((folder / CHAT_TEMPLATES).glob("*.jinja"))}
     if (folder / FILE).is_file():
         paths[DEFAULT] = folder / FILE
@@ -41,6 +45,20 @@ def templates_of(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     else:
         named = template if isinstance(template, dict) else {DEFAULT: template}
     return {k: text for k, text in named.items() if isinstance(k, str) and isinstance(text, str)}
+
+
+def of_processor(folder: Path) -> str | None:
+    """The template of chat_template.json, which processors of transformers prefer and tokenizers disregard.
+
+    None without the file, and without a processor. Raises BundleError for a file without a template.
+    """
+    file = folder / OF_PROCESSOR
+    if not file.is_file() or not any((folder / name).is_file() for name in PROCESSORS):
+        return None
+    template = read_json(file).get("chat_template")
+    if not isinstance(template, str):
+        raise BundleError(f"{file} has no text as chat_template")
+    return template
 
 
 def _read(path: Path) -> str:

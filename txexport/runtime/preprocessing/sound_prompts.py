@@ -79,8 +79,10 @@ class SoundPrompts:
     def tiles(self, sounds: Sequence[Any]) -> list[Sound]:
         """The sounds of a prompt as the processor reads them.
 
-        Raises InputError for an invalid one, and for one that is too short or too long.
+        Raises InputError for an invalid one, for one that is too short or too long, and for more than fit in
+        memory.
         """
+        self.files.log_mel.check_count(len(sounds))
         return [self._sound(sound) for sound in sounds]
 
     def _sound(self, source: Any) -> Sound:

@@ -12,7 +12,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import InputError, first_line, install, shown
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat_messages import REASONING
-from txexport.runtime.preprocessing.chat_templates import templates_of
+from txexport.runtime.preprocessing.chat_templates import OF_PROCESSOR, of_processor, templates_of
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.conversations import ChatCase, seeded, usual
 from txexport.verification.processors.original import equal, original
@@ -27,6 +27,8 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     templates = templates_of(folder, read_json(folder / "tokenizer_config.json", missing={}))
     if not templates:
         raise SkipError("no chat template there")
+    if of_processor(folder) is not None:
+        raise SkipError(f"{OF_PROCESSOR} is the processor's, which tokenizers of transformers disregard")
     if find_spec("jinja2") is None:
         raise SkipError(f"jinja2 is not installed, which templates need; {install('chat')}")
     conversations = usual() + ([] if quick else seeded(SEEDED))

@@ -93,9 +93,7 @@ class Audio:
         is for callers that leave no choice.
         """
         sounds = as_sounds(sounds)
-        memory.check(
-            f"{len(sounds):,} sounds", len(sounds) * self.filters.shape[1] * self.samples // self.hop * 4
-        )
+        self.check_count(len(sounds))
         longest = None if truncate else self.samples
         cure = "cut it" if truncate is None else "shorten it, or cut it with truncate=True (--truncate)"
         read = (read_sound(source, self.rate, rate, longest, cure) for source in sounds)
@@ -122,6 +120,10 @@ class Audio:
             self._check_memory(size)
             blocks.append(block)
         return np.concatenate(blocks)
+
+    def check_count(self, sounds: int) -> None:
+        """Raise InputError where the features of that many sounds do not fit in memory."""
+        memory.check(f"{sounds:,} sounds", sounds * self.filters.shape[1] * self.samples // self.hop * 4)
 
     def _check_memory(self, samples: int) -> None:
         """Raise InputError where two copies of the samples and their features do not fit in memory."""
