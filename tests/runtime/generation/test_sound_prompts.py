@@ -172,8 +172,12 @@ def test_every_kind_of_source(model, tmp_path):
         {"type": "audio", "base64": encoded},
         {"type": "audio_url", "audio_url": {"url": f"data:audio/wav;base64,{encoded}"}},
         {"type": "input_audio", "input_audio": {"data": encoded, "format": "wav"}},
+        {"type": "input_audio", "input_audio": encoded},
     ):
         assert model.chat([{"role": "user", "content": [part, text]}], **GREEDY) == expected
+    for part in ({"type": "audio"}, {"type": "audio", "audio": {"array": [0.0], "sampling_rate": RATE}}):
+        with pytest.raises(InputError, match="expected a sound, as its path or its bytes"):
+            model.chat([{"role": "user", "content": [part, text]}])
 
 
 def test_what_cannot_be_read_is_refused(model):

@@ -35,12 +35,11 @@ def _part(part: Any, sounds: list[Any]) -> Any:
     if not isinstance(part, Mapping) or part.get("type") not in KINDS:
         return part
     name = next((name for name in KEYS if part.get(name) is not None), None)
-    if name is None:
-        raise InputError(f"a part of a message is {shown(part)}, expected a sound, as its path or its bytes")
-    sound = part[name]
+    sound = None if name is None else part[name]
     if isinstance(sound, Mapping):
-        encoded = name == "input_audio"
-        sound = sound.get("data") if encoded else sound.get("url")
-        name = "base64" if encoded else name
-    sounds.append(decoded(sound, "sound") if name == "base64" else source_of(sound, "sound"))
+        sound = sound.get("data" if name == "input_audio" else "url")
+    if sound is None:
+        raise InputError(f"a part of a message is {shown(part)}, expected a sound, as its path or its bytes")
+    encoded = name in ("base64", "input_audio")
+    sounds.append(decoded(sound, "sound") if encoded else source_of(sound, "sound"))
     return {"type": "audio", "audio": ""}
