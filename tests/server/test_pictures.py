@@ -125,8 +125,16 @@ def test_sizes_are_limited(seeing):
     for messages, status, message in (
         (user(image, "the cat"), 200, ""),
         (user(picture(100, 100)), 413, "the body has more than 30,000 bytes"),
-        (user(image, "the cat " * 500), 413, "characters without its images, and this server reads 3,000"),
-        (user("the cat " * 500), 413, "characters without its images, and this server reads 3,000"),
+        (
+            user(image, "the cat " * 500),
+            413,
+            "without its images and sounds, and this server reads 3,000",
+        ),
+        (
+            user("the cat " * 500),
+            413,
+            "without its images and sounds, and this server reads 3,000",
+        ),
     ):
         answer = httpx.post(address, json={"model": "llava", "messages": messages, "max_tokens": 1})
         assert answer.status_code == status, answer.text
