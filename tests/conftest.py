@@ -40,7 +40,7 @@ onnxruntime.SessionOptions = session_options
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests of a module that share something of this module are a group, whose worker makes it once."""
+    """Group the tests of a module that share its fixtures, so that one worker makes these once."""
     for item in items:
         fixtures = [fixture for each in item._fixtureinfo.name2fixturedefs.values() for fixture in each]
         shared = {fixture.scope for fixture in fixtures if fixture.baseid == item.location[0]} - {"function"}

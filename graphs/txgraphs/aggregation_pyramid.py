@@ -1,4 +1,4 @@
-"""Maps of several sizes that tell one another what they see, joined by stages (Peng et al. 2024, A.1)."""
+"""A feature pyramid that fuses maps from coarse to fine and back (Peng et al. 2024, A.1)."""
 
 import onnx_ir as ir
 
@@ -27,7 +27,7 @@ def pair_stage(spec: AggregationPyramidSpec, g: Body, x: ir.Value) -> ir.Value:
 
 @component("y")
 def aggregation(spec: AggregationPyramidSpec, g: Body, first: ir.Value, second: ir.Value) -> ir.Value:
-    """Two maps joined: their projection, and what stages make of half of it (Wang et al. 2024, 4.2).
+    """Two maps fused: a projection of both, half of which goes through two stages (Wang et al. 2024, 4.2).
 
     first and second (B,size,R,C) -> y (B,size,R,C).
     """
@@ -48,7 +48,7 @@ def aggregation(spec: AggregationPyramidSpec, g: Body, first: ir.Value, second: 
 
 @component("y")
 def separable_halving(spec: AggregationPyramidSpec, g: Body, x: ir.Value) -> ir.Value:
-    """A projection, and every second place of a convolution of each channel alone.
+    """A projection, and a depthwise convolution with a stride of 2.
 
     x (B,size,R,C) -> y (B,size,R/2,C/2).
     """

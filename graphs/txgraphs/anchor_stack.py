@@ -1,4 +1,4 @@
-"""Stacks of queries that are boxes, which read an image."""
+"""Stacks of queries that are anchor boxes."""
 
 import onnx_ir as ir
 
@@ -6,63 +6,19 @@ from txexport.contracts import names
 from txexport.spec import AnchorStackSpec
 from txgraphs._component import Body, component
 from txgraphs._graph import Graph
-from txgraphs.conditional_stack import conditional_attention, mutual_attention, scaled_sines
+from txgraphs.conditional_stack import conditional_layer, scaled_sines
 from txgraphs.heads.boxes import perceptron
 from txgraphs.inputs import signal_embedding
 from txgraphs.norm import norm
 from txgraphs.phrases import number_sines
-from txgraphs.prelu import prelu_feed_forward
 from txgraphs.proposal_stack import box_change
-from txgraphs.query_stack import resized_mask, seen_places, sine_positions
-from txgraphs.separate_attention import separate_attention
+from txgraphs.query_stack import query_layer, resized_mask, seen_places, sine_positions
 from txgraphs.staged_stack import flat_grid
-
-
-@component("y")
-def anchor_cell(spec: AnchorStackSpec, g: Body, x: ir.Value, positions: ir.Value, mask: ir.Value) -> ir.Value:
-    """Attention of places to one another, with scaled positions, and a network (Liu et al. 2022, 4.2).
-
-    x and positions (B,S,W), mask (B,1,S,S) -> y (B,S,W).
-    """
-    op, width = g.op, spec.hidden_size
-    query, heads = op.Add(x, positions), (spec.cells.num_heads, width)
-    mixed = separate_attention(*heads, g / "attention", query, query, x, mask)
-    x = norm(spec.norm, g / "attention_norm", op.Add(x, mixed))
-    network = prelu_feed_forward(width, spec.cells.intermediate_size, g / "feed_forward", x)
-    y = norm(spec.norm, g / "feed_forward_norm", op.Add(x, network))
-    return y
-
-
-@component("y")
-def anchor_layer(
-    spec: AnchorStackSpec,
-    placed: bool,
-    g: Body,
-    x: ir.Value,
-    positions: ir.Value,
-    sines: ir.Value,
-    image: ir.Value,
-    image_positions: ir.Value,
-    mask: ir.Value,
-) -> ir.Value:
-    """Attention to one another and to a map, and a network (Liu et al. 2022, 4.2).
-
-    x, positions and sines (B,Q,W), a map and its positions (B,S,W), mask (B,1,Q,S) -> y (B,Q,W).
-    """
-    op, width, heads = g.op, spec.hidden_size, spec.objects.num_heads
-    mixed = mutual_attention(width, heads, g / "attention", x, positions)
-    x = norm(spec.norm, g / "attention_norm", op.Add(x, mixed))
-    place, arguments = g / "cross_attention", (x, positions, sines, image, image_positions, mask)
-    read = conditional_attention(width, heads, placed, place, *arguments)
-    x = norm(spec.norm, g / "cross_attention_norm", op.Add(x, read))
-    network = prelu_feed_forward(width, spec.objects.intermediate_size, g / "feed_forward", x)
-    y = norm(spec.norm, g / "feed_forward_norm", op.Add(x, network))
-    return y
 
 
 @component("sines", "positions")
 def box_sines(width: int, g: Body, references: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The sines of a box: those of its centre, and a position of all of them (Liu et al. 2022, 4.3).
+    """The sinusoidal embedding of a box's centre, and a box's position (Liu et al. 2022, 4.3).
 
     references (B,Q,4) -> sines (B,Q,W) of the centre, row first, and positions (B,Q,W).
     """
@@ -76,7 +32,7 @@ def box_sines(width: int, g: Body, references: ir.Value) -> tuple[ir.Value, ir.V
 
 @component("y")
 def modulated_sines(width: int, g: Body, x: ir.Value, sines: ir.Value, references: ir.Value) -> ir.Value:
-    """Sines of a centre, multiplied by sides that a query gives over its box's (Liu et al. 2022, 4.4).
+    """The embedding of a centre times the predicted sides divided by the box's (Liu et al. 2022, 4.4).
 
     x and sines (B,Q,W), references (B,Q,4) -> sines (B,Q,W).
     """
@@ -123,7 +79,7 @@ def anchor_queries(spec: AnchorStackSpec, g: Body, image: ir.Value) -> tuple[ir.
 def anchor_encoder(
     spec: AnchorStackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder"
 ) -> tuple[ir.Value, ir.Value]:
-    """An image's map through layers, and boxes that read it; the twin of AnchorEncoder.
+    """Layers over an image's map, and anchor boxes that read it; the twin of AnchorEncoder.
 
     pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W), boxes (B,Q,4).
     """
@@ -135,16 +91,17 @@ def anchor_encoder(
     mask = graph.call(seen_places, real, x, name="mask")
     for number in range(spec.cells.num_layers):
         scaled = scaled_sines(graph / f"{stack}.cell_scale", x, positions)
-        x = anchor_cell(spec, graph / f"{stack}.layers.{number}", x, scaled, mask)
-    image = norm(spec.norm, graph / f"{stack}.layers_norm", x) if spec.cells_norm else x
+        x = query_layer(spec.block, spec.cells, graph / f"{stack}.layers.{number}", x, scaled, mask)
+    image = norm(spec.block.norm, graph / f"{stack}.layers_norm", x) if spec.cells_norm else x
     y, references = anchor_queries(spec, graph / f"{stack}.queries", image)
     mask = graph.call(seen_places, real, y, name="query_mask")
     for number in range(spec.objects.num_layers):
         sines, placed = box_sines(width, graph / f"{stack}.query_position", references)
         scaled = scaled_sines(graph / f"{stack}.query_scale", y, sines) if number else sines
         turned = modulated_sines(width, graph / f"{stack}.query_sides", y, scaled, references)
-        first, place = spec.placed or not number, graph / f"{stack}.query_layers.{number}"
-        y = anchor_layer(spec, first, place, y, placed, turned, image, positions, mask)
+        layer = spec.block, spec.objects, spec.placed or not number
+        place = graph / f"{stack}.query_layers.{number}"
+        y = conditional_layer(*layer, place, y, placed, turned, image, positions, mask)
         if number != last:
             references = box_change(spec.box_layers, graph / f"{stack}.boxes", y, references)
-    return norm(spec.norm, graph / f"{stack}.query_norm", y), references
+    return norm(spec.block.norm, graph / f"{stack}.query_norm", y), references

@@ -1,4 +1,4 @@
-"""From the vectors of an image or a sound to those that a decoder reads among its tokens."""
+"""The connector, which projects vectors of images or sounds to a decoder's embeddings."""
 
 import onnx_ir as ir
 

@@ -1,6 +1,6 @@
-"""Stacks of queries whose boxes have distributions of edges."""
+"""Stacks of queries that predict a distribution for each edge of a box."""
 
-from functools import cache
+from functools import cache, partial
 
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
@@ -11,7 +11,6 @@ from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._graph import Graph
 from txgraphs.aggregation_pyramid import aggregation_pyramid
-from txgraphs.convolution_norm import convolution_norm
 from txgraphs.deformable_attention import deformable_attention
 from txgraphs.edges import edge_boxes
 from txgraphs.feedforward import feed_forward
@@ -19,17 +18,7 @@ from txgraphs.heads.boxes import perceptron
 from txgraphs.inputs.hgnet_levels import hgnet_levels_embedding
 from txgraphs.linear import linear
 from txgraphs.norm import norm
-from txgraphs.proposal_stack import (
-    SIDE,
-    box_change,
-    box_positions,
-    first_boxes,
-    flat_map,
-    map_positions,
-    proposals,
-    unflat_map,
-)
-from txgraphs.query_stack import query_layer
+from txgraphs.proposal_stack import box_change, box_positions, places_as_queries
 from txgraphs.separate_attention import separate_attention
 
 FURTHEST, LARGEST = 10.0, 65504.0  # of positions; of what the last norm of a layer reads
@@ -37,7 +26,7 @@ FURTHEST, LARGEST = 10.0, 65504.0  # of positions; of what the last norm of a la
 
 @component("y")
 def gated_residual(spec: NormSpec, g: Body, x: ir.Value, read: ir.Value) -> ir.Value:
-    """Vectors and what they read, each multiplied by gates that both give, and a norm.
+    """A residual connection with gates that are computed from both inputs, and a norm.
 
     x and read (B,Q,W) -> y (B,Q,W).
     """
@@ -59,7 +48,7 @@ def distribution_layer(
     image: ir.Value,
     sizes: dict[str, ir.Value],
 ) -> ir.Value:
-    """Attention to one another and to places near a box, joined by gates, and a network.
+    """Self-attention, deformable attention joined by gates, and a feed-forward network.
 
     x and positions (B,Q,W), boxes (B,Q,4), image (B,S,W), rows and columns of levels -> y (B,Q,W).
     """
@@ -80,7 +69,7 @@ def distribution_layer(
 def edge_scores(
     spec: DistributionStackSpec, g: Body, x: ir.Value, before: ir.Value | None, scores: ir.Value | None
 ) -> ir.Value:
-    """Scores of the edges of boxes, which a layer changes (Peng et al. 2024, 4.1).
+    """Scores of the distributions of edges, which each layer refines (Peng et al. 2024, 4.1).
 
     Queries (B,Q,W), those before the layer and their scores (B,Q,4*(bins+1)), if any -> scores.
     """
@@ -110,32 +99,9 @@ def distribution_encoder(
 
     pixel_values (B,channels,height,width) -> queries (B,Q,W), boxes and scores (B,Q,4+4*(bins+1)).
     """
-    op, width = graph.op, spec.hidden_size
-    place = graph / f"{stack}.embedding"
-    *finer, coarse = hgnet_levels_embedding(spec.embedding, place, inputs[names.PIXEL_VALUES])
-    x = graph.call(flat_map, coarse, name="places")  # (B, S, W)
-    sines = map_positions(spec.embedding.hidden_size, spec.temperature)
-    positions = graph.call(sines, coarse, name="positions")  # (1, S, W)
-    for number in range(spec.cells.num_layers):
-        place = graph / f"{stack}.layers.{number}"
-        x = query_layer(spec.cell_block, spec.cells, place, x, positions, None)
-    maps = [*finer, graph.call(unflat_map, x, coarse, name="coarse")]
-    place = graph / f"{stack}.pyramid"
-    maps = aggregation_pyramid(spec.pyramid, place, {str(level): x for level, x in enumerate(maps)})
-    if spec.embedding.hidden_size != width:
-        maps = [
-            convolution_norm(width, 1, 1, spec.eps, graph / f"{stack}.levels.{level}", x)
-            for level, x in enumerate(maps)
-        ]
-    flat = [graph.call(flat_map, x, name=f"level_places.{level}") for level, x in enumerate(maps)]
-    image = op.Concat(*flat, axis=1)  # (B, S, W)
-    pairs = [
-        graph.call(first_boxes, x, op.Constant(value_float=SIDE * 2**level), name=f"first_boxes.{level}")
-        for level, x in enumerate(maps)
-    ]
-    anchors, inside = (op.Concat(*parts, axis=0) for parts in zip(*pairs, strict=True))
-    y, references = proposals(spec, graph / f"{stack}.proposals", image, anchors, inside)
-    sizes = {str(level): op.Shape(x, start=2, end=4) for level, x in enumerate(maps)}
+    maps = hgnet_levels_embedding(spec.embedding, graph / f"{stack}.embedding", inputs[names.PIXEL_VALUES])
+    pyramid = partial(aggregation_pyramid, spec.pyramid, graph / f"{stack}.pyramid")
+    y, references, image, sizes = places_as_queries(spec, graph, stack, maps, pyramid, spec.projected)
     before, first, scores = None, references, None
     for number in range(spec.objects.num_layers):
         positions = box_positions(graph / f"{stack}.query_position", references)
@@ -146,4 +112,4 @@ def distribution_encoder(
             first = box_change(spec.box_layers, graph / f"{stack}.first_box", y, references)
         scores = edge_scores(spec, graph / f"{stack}.edges.{number}", y, before, scores)
         before, references = y, edge_boxes(spec.edges, graph / f"{stack}.boxes", first, scores)
-    return y, op.Concat(references, scores, axis=2)
+    return y, graph.op.Concat(references, scores, axis=2)

@@ -1,4 +1,4 @@
-"""Boxes whose edges are means of distributions (Peng et al. 2024, 4.1)."""
+"""Boxes from distributions of their edges (Peng et al. 2024, 4.1)."""
 
 from functools import cache
 
@@ -13,7 +13,7 @@ from txgraphs._constants import float32
 
 @component("boxes")
 def edge_boxes(spec: EdgesSpec, g: Body, first: ir.Value, scores: ir.Value) -> ir.Value:
-    """First boxes whose edges move by means of distributions; `scale` and `reach` are learned numbers.
+    """First boxes with edges moved by the mean of each distribution; `scale` and `reach` are learned.
 
     first boxes (B,Q,4), scores of edges (B,Q,4*(bins+1)) -> boxes (B,Q,4).
     """
@@ -43,7 +43,7 @@ def edge_distances(bins: int) -> OnnxFunction:
 
     @script(domain, default_opset=op)
     def edge_distances(scale, reach):
-        """The learned numbers (1) -> the distance of each of bins + 1 (Peng et al. 2024, equation 5)."""
+        """The learned numbers (1) -> the offsets (bins+1) of scores (Peng et al. 2024, equation 5)."""
         most = op.Cast(op.Abs(reach), to=1) * op.Cast(op.Abs(scale), to=1)
         unit = op.Constant(value=float32(1.0))
         base = op.Pow(most + unit, op.Constant(value=float32(power)))
@@ -63,7 +63,7 @@ def edge_shares(bins: int) -> OnnxFunction:
 
     @script(domain, default_opset=op)
     def edge_shares(scores):
-        """Scores of edges (B,Q,4*(bins+1)) -> shares (B,Q,4,bins+1) of each edge."""
+        """Scores of edges (B,Q,4*(bins+1)) -> probabilities (B,Q,4,bins+1)."""
         shares = op.Softmax(op.Reshape(scores, op.Constant(value_ints=[0, 0, 4, size])), axis=3)
         return shares
 

@@ -5,31 +5,39 @@ from functools import cache
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import FeedForwardSpec
+from txexport.spec import Activation, FeedForwardSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._constants import float32
 from txgraphs.activation import activation
 from txgraphs.linear import linear
+from txgraphs.prelu import prelu
 
 
 @component("y")
 def feed_forward(spec: FeedForwardSpec, g: Body, x: ir.Value) -> ir.Value:
     """Up, non-linearity, down (Vaswani et al. 2017, 3.3); or gated (Shazeer 2020, 2): x (B,S,W) -> y."""
-    act = activation(spec.activation)
     if spec.clip is not None:
         high, low, one = (g.op.Constant(value_float=number) for number in (spec.clip, -spec.clip, 1.0))
         gate = g.op.Min(linear(spec.bias, g / "gate", x), high)
         up = g.op.Min(g.op.Max(linear(spec.bias, g / "up", x), low), high)  # Clip has no bfloat16 on CUDA
-        wide = g.op.Mul(g.call(act, gate), g.op.Add(up, one), name="wide")  # (B, S, F)
+        wide = g.op.Mul(_activated(spec, g, gate), g.op.Add(up, one), name="wide")  # (B, S, F)
     elif spec.gated:
         gate = linear(spec.bias, g / "gate", x)
         if spec.cutoff is not None:
             gate = g.call(_beyond(spec.cutoff, g.dtype), gate)
-        wide = g.op.Mul(g.call(act, gate), linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
+        wide = g.op.Mul(_activated(spec, g, gate), linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
     else:
-        wide = g.call(act, linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
+        wide = _activated(spec, g, linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
     y = linear(spec.bias, g / "down", wide)  # (B, S, W)
+    return y
+
+
+def _activated(spec: FeedForwardSpec, g: Body, x: ir.Value, **named: str) -> ir.Value:
+    """x (B,S,F) -> y (B,S,F)."""
+    if spec.activation is Activation.PRELU:
+        return prelu(g / "act", x)
+    y: ir.Value = g.call(activation(spec.activation), x, **named)
     return y
 
 

@@ -1,6 +1,7 @@
 """Stacks of queries that begin as places of an image."""
 
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 import onnx_ir as ir
 from onnxscript import OnnxFunction, script
@@ -110,28 +111,37 @@ def box_change(layers: int, g: Body, x: ir.Value, references: ir.Value) -> ir.Va
     return boxes
 
 
-def proposal_encoder(
-    spec: ProposalStackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder"
-) -> tuple[ir.Value, ir.Value]:
-    """An image's maps, and queries that begin as their likeliest places; the twin of ProposalEncoder.
+Stack = ProposalStackSpec | DistributionStackSpec
+Maps = Sequence[ir.Value]
+Pyramid = Callable[[dict[str, ir.Value]], Maps]
 
-    pixel_values (B,channels,height,width) -> queries (B,Q,W), references (B,Q,4).
+
+def places_as_queries(
+    spec: Stack,
+    graph: Graph,
+    stack: str,
+    maps: Maps,
+    pyramid: Callable[[dict[str, ir.Value]], Maps],
+    projected: bool,
+) -> tuple[ir.Value, ir.Value, ir.Value, dict[str, ir.Value]]:
+    """The likeliest places of an image's maps as queries; the twin of PlacesAsQueries.
+
+    maps (B,W,R,C) -> queries (B,Q,W), boxes (B,Q,4), image (B,S,W), rows and columns of levels.
     """
-    op, width = graph.op, spec.hidden_size
-    place = graph / f"{stack}.embedding"
-    *finer, coarse = resnet_levels_embedding(spec.embedding, place, inputs[names.PIXEL_VALUES])
+    op, (*finer, coarse) = graph.op, maps
     x = graph.call(flat_map, coarse, name="places")  # (B, S, W)
     sines = map_positions(spec.embedding.hidden_size, spec.temperature)
     positions = graph.call(sines, coarse, name="positions")  # (1, S, W)
     for number in range(spec.cells.num_layers):
-        place = graph / f"{stack}.layers.{number}"
-        x = query_layer(spec.cell_block, spec.cells, place, x, positions, None)
-    maps = [*finer, graph.call(unflat_map, x, coarse, name="coarse")]
-    maps = fusion_pyramid(spec.pyramid, graph / f"{stack}.pyramid", {str(n): x for n, x in enumerate(maps)})
-    maps = [
-        convolution_norm(width, 1, 1, spec.eps, graph / f"{stack}.levels.{level}", x)
-        for level, x in enumerate(maps)
-    ]
+        layer = graph / f"{stack}.layers.{number}"
+        x = query_layer(spec.cell_block, spec.cells, layer, x, positions, None)
+    joined = [*finer, graph.call(unflat_map, x, coarse, name="coarse")]
+    maps = pyramid({str(level): x for level, x in enumerate(joined)})
+    if projected:
+        maps = [
+            convolution_norm(spec.hidden_size, 1, 1, spec.eps, graph / f"{stack}.levels.{level}", x)
+            for level, x in enumerate(maps)
+        ]
     flat = [graph.call(flat_map, x, name=f"level_places.{level}") for level, x in enumerate(maps)]
     image = op.Concat(*flat, axis=1)  # (B, S, W)
     pairs = [
@@ -140,7 +150,19 @@ def proposal_encoder(
     ]
     anchors, inside = (op.Concat(*parts, axis=0) for parts in zip(*pairs, strict=True))
     y, references = proposals(spec, graph / f"{stack}.proposals", image, anchors, inside)
-    sizes = {str(level): op.Shape(x, start=2, end=4) for level, x in enumerate(maps)}
+    return y, references, image, {str(level): op.Shape(x, start=2, end=4) for level, x in enumerate(maps)}
+
+
+def proposal_encoder(
+    spec: ProposalStackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder"
+) -> tuple[ir.Value, ir.Value]:
+    """An image's maps, and queries that begin as their likeliest places; the twin of ProposalEncoder.
+
+    pixel_values (B,channels,height,width) -> queries (B,Q,W), references (B,Q,4).
+    """
+    maps = resnet_levels_embedding(spec.embedding, graph / f"{stack}.embedding", inputs[names.PIXEL_VALUES])
+    pyramid = partial(fusion_pyramid, spec.pyramid, graph / f"{stack}.pyramid")
+    y, references, image, sizes = places_as_queries(spec, graph, stack, maps, pyramid, projected=True)
     for number in range(spec.objects.num_layers):
         positions = box_positions(graph / f"{stack}.query_position", references)
         place = graph / f"{stack}.query_layers.{number}"

@@ -1,4 +1,4 @@
-"""The vectors of sounds without those of padding."""
+"""The vectors of sounds, without padding."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from txgraphs import domain, op
 
 @cache
 def real_vectors(consecutive: int) -> OnnxFunction:
-    """features (I,N,W), mask (I,N*consecutive) -> y (M,W): those made of real vectors alone, in order."""
+    """features (I,N,W), mask (I,N*consecutive) -> y (M,W): the features of real vectors alone, in order."""
 
     @script(domain, default_opset=op)
     def real_vectors(features, mask):

@@ -1,4 +1,4 @@
-"""Maps of several sizes that tell one another what they see, joined by stages (Peng et al. 2024, A.1)."""
+"""A feature pyramid that fuses maps from coarse to fine and back (Peng et al. 2024, A.1)."""
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +30,7 @@ class PairStage(nn.Module):
 
 
 class Aggregation(nn.Module):
-    """Two maps joined: their projection, and what stages make of half of it (Wang et al. 2024, 4.2)."""
+    """Two maps fused: a projection of both, half of which goes through two stages (Wang et al. 2024, 4.2)."""
 
     def __init__(self, spec: AggregationPyramidSpec):
         super().__init__()
@@ -53,7 +53,7 @@ class Aggregation(nn.Module):
 
 
 class SeparableHalving(nn.Module):
-    """A projection, and every second place of a convolution of each channel alone."""
+    """A projection, and a depthwise convolution with a stride of 2."""
 
     def __init__(self, spec: AggregationPyramidSpec):
         super().__init__()

@@ -1,73 +1,22 @@
-"""Stacks of queries that are boxes, which read an image."""
+"""Stacks of queries that are anchor boxes."""
 
 import torch
 from torch import Tensor, nn
 
 from txexport.spec import AnchorStackSpec
-from txmodels.conditional_stack import ConditionalAttention, MutualAttention, ScaledSines
+from txmodels.conditional_stack import ConditionalLayer, ScaledSines
 from txmodels.heads.boxes import perceptron
 from txmodels.inputs import signal_embedding
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 from txmodels.phrases import number_sines
-from txmodels.prelu import PreluFeedForward
 from txmodels.proposal_stack import BoxChange
-from txmodels.query_stack import resized_mask, sine_positions
-from txmodels.separate_attention import SeparateAttention
+from txmodels.query_stack import QueryLayer, resized_mask, sine_positions
 from txmodels.stack import Given
 
 
-class AnchorCell(nn.Module):
-    """Attention of places to one another, with scaled positions, and a network (Liu et al. 2022, 4.2)."""
-
-    def __init__(self, spec: AnchorStackSpec):
-        super().__init__()
-        width = spec.hidden_size
-        self.attention = SeparateAttention(width, spec.cells.num_heads, width)
-        self.attention_norm = Norm(spec.norm)
-        self.feed_forward = PreluFeedForward(width, spec.cells.intermediate_size)
-        self.feed_forward_norm = Norm(spec.norm)
-
-    def forward(self, x: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        """x and positions (B,S,W), mask (B,1,S,S) -> y (B,S,W)."""
-        query = x + positions
-        x = self.attention_norm(x + self.attention(query, query, x, mask))
-        y: Tensor = self.feed_forward_norm(x + self.feed_forward(x))
-        return y
-
-
-class AnchorLayer(nn.Module):
-    """Attention to one another and to a map, and a network (Liu et al. 2022, 4.2)."""
-
-    def __init__(self, spec: AnchorStackSpec, placed: bool):
-        super().__init__()
-        width, heads = spec.hidden_size, spec.objects.num_heads
-        self.attention = MutualAttention(width, heads)
-        self.attention_norm = Norm(spec.norm)
-        self.cross_attention = ConditionalAttention(width, heads, placed)
-        self.cross_attention_norm = Norm(spec.norm)
-        self.feed_forward = PreluFeedForward(width, spec.objects.intermediate_size)
-        self.feed_forward_norm = Norm(spec.norm)
-
-    def forward(
-        self,
-        x: Tensor,
-        positions: Tensor,
-        sines: Tensor,
-        image: Tensor,
-        image_positions: Tensor,
-        mask: Tensor,
-    ) -> Tensor:
-        """x, positions and sines (B,Q,W), a map and its positions (B,S,W), mask (B,1,Q,S) -> y (B,Q,W)."""
-        x = self.attention_norm(x + self.attention(x, positions))
-        read = self.cross_attention(x, positions, sines, image, image_positions, mask)
-        x = self.cross_attention_norm(x + read)
-        y: Tensor = self.feed_forward_norm(x + self.feed_forward(x))
-        return y
-
-
 class BoxSines(nn.Module):
-    """The sines of a box: those of its centre, and a position of all of them (Liu et al. 2022, 4.3)."""
+    """The sinusoidal embedding of a box's centre, and a box's position (Liu et al. 2022, 4.3)."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -82,7 +31,7 @@ class BoxSines(nn.Module):
 
 
 class ModulatedSines(nn.Module):
-    """Sines of a centre, multiplied by sides that a query gives over its box's (Liu et al. 2022, 4.4)."""
+    """The embedding of a centre times the predicted sides divided by the box's (Liu et al. 2022, 4.4)."""
 
     def __init__(self, width: int):
         super().__init__()
@@ -119,24 +68,26 @@ class AnchorQueries(nn.Module):
 
 
 class AnchorEncoder(nn.Module):
-    """An image's map through layers, and boxes that read it."""
+    """Layers over an image's map, and anchor boxes that read it."""
 
     def __init__(self, spec: AnchorStackSpec):
         super().__init__()
         self.spec, width, count = spec, spec.hidden_size, spec.objects.num_layers
         self.embedding = signal_embedding(spec)
         self.cell_scale = ScaledSines(width)
-        self.layers = nn.ModuleList(AnchorCell(spec) for _ in range(spec.cells.num_layers))
-        self.layers_norm = Norm(spec.norm) if spec.cells_norm else nn.Identity()
+        self.layers = nn.ModuleList(
+            QueryLayer(spec.block, spec.cells, False) for _ in range(spec.cells.num_layers)
+        )
+        self.layers_norm = Norm(spec.block.norm) if spec.cells_norm else nn.Identity()
         self.queries = AnchorQueries(spec)
         self.query_position = BoxSines(width)
         self.query_scale = ScaledSines(width)
         self.query_sides = ModulatedSines(width)
         self.query_layers = nn.ModuleList(
-            AnchorLayer(spec, spec.placed or not layer) for layer in range(count)
+            ConditionalLayer(spec.block, spec.objects, spec.placed or not layer) for layer in range(count)
         )
         self.boxes = BoxChange(spec)
-        self.query_norm = Norm(spec.norm)
+        self.query_norm = Norm(spec.block.norm)
 
     def forward(
         self, pixel_values: Tensor, pixel_mask: Tensor | None = None, outputs: Given | None = None

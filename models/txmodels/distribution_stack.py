@@ -1,11 +1,10 @@
-"""Stacks of queries whose boxes have distributions of edges."""
+"""Stacks of queries that predict a distribution for each edge of a box."""
 
 import torch
 from torch import Tensor, nn
 
 from txexport.spec import DistributionStackSpec, FeedForwardSpec, NormSpec
 from txmodels.aggregation_pyramid import AggregationPyramid
-from txmodels.convolution_norm import ConvolutionNorm
 from txmodels.deformable_attention import DeformableAttention
 from txmodels.edges import EdgeBoxes
 from txmodels.feedforward import FeedForward
@@ -14,17 +13,7 @@ from txmodels.heads.boxes import perceptron
 from txmodels.inputs.hgnet_levels import HgnetLevelsEmbedding
 from txmodels.linear import Linear
 from txmodels.norm import Norm
-from txmodels.proposal_stack import (
-    SIDE,
-    BoxChange,
-    BoxPositions,
-    Proposals,
-    first_boxes,
-    flat_map,
-    map_positions,
-    unflat_map,
-)
-from txmodels.query_stack import QueryLayer
+from txmodels.proposal_stack import BoxChange, PlacesAsQueries
 from txmodels.separate_attention import SeparateAttention
 from txmodels.stack import Given
 
@@ -32,7 +21,7 @@ FURTHEST, LARGEST = 10.0, 65504.0  # of positions; of what the last norm of a la
 
 
 class GatedResidual(nn.Module):
-    """Vectors and what they read, each multiplied by gates that both give, and a norm."""
+    """A residual connection with gates that are computed from both inputs, and a norm."""
 
     def __init__(self, spec: NormSpec):
         super().__init__()
@@ -47,7 +36,7 @@ class GatedResidual(nn.Module):
 
 
 class DistributionLayer(nn.Module):
-    """Attention to one another and to places near a box, joined by gates, and a network."""
+    """Self-attention, deformable attention joined by gates, and a feed-forward network."""
 
     def __init__(self, spec: DistributionStackSpec):
         super().__init__()
@@ -72,7 +61,7 @@ class DistributionLayer(nn.Module):
 
 
 class EdgeScores(nn.Module):
-    """Scores of the edges of boxes, which a layer changes (Peng et al. 2024, 4.1)."""
+    """Scores of the distributions of edges, which each layer refines (Peng et al. 2024, 4.1)."""
 
     def __init__(self, spec: DistributionStackSpec):
         super().__init__()
@@ -81,27 +70,15 @@ class EdgeScores(nn.Module):
     def forward(self, x: Tensor, before: Tensor | None, scores: Tensor | None) -> Tensor:
         """Queries (B,Q,W), those before the layer and their scores (B,Q,4*(bins+1)), if any -> scores."""
         changed = perceptron(self.layers, x if before is None else x + before)
-        changed = changed if scores is None else changed + scores
-        return changed
+        return changed if scores is None else changed + scores
 
 
-class DistributionEncoder(nn.Module):
+class DistributionEncoder(PlacesAsQueries):
     """An image's maps, and queries that begin as their likeliest places, with distributions of edges."""
 
     def __init__(self, spec: DistributionStackSpec):
-        super().__init__()
-        self.spec, inner, width = spec, spec.embedding.hidden_size, spec.hidden_size
-        levels, count = spec.embedding.levels, spec.objects.num_layers
-        self.embedding = HgnetLevelsEmbedding(spec.embedding)
-        self.layers = nn.ModuleList(
-            QueryLayer(spec.cell_block, spec.cells, False) for _ in range(spec.cells.num_layers)
-        )
-        self.pyramid = AggregationPyramid(spec.pyramid, levels)
-        self.levels = nn.ModuleList(
-            ConvolutionNorm(inner, width, 1, 1, spec.eps) for _ in range(levels if inner != width else 0)
-        )
-        self.proposals = Proposals(spec)
-        self.query_position = BoxPositions(width)
+        pyramid, count = AggregationPyramid(spec.pyramid, spec.embedding.levels), spec.objects.num_layers
+        super().__init__(spec, HgnetLevelsEmbedding(spec.embedding), pyramid, spec.projected)
         self.query_layers = nn.ModuleList(DistributionLayer(spec) for _ in range(count))
         self.first_box = BoxChange(spec)
         self.edges = nn.ModuleList(EdgeScores(spec) for _ in range(count))
@@ -111,19 +88,7 @@ class DistributionEncoder(nn.Module):
         self, pixel_values: Tensor, attention_mask: None = None, outputs: Given | None = None
     ) -> tuple[Tensor, Tensor]:
         """pixel_values (B,channels,height,width) -> queries (B,Q,W), boxes and scores (B,Q,4+4*(bins+1))."""
-        *finer, coarse = self.embedding(pixel_values)
-        x, positions = flat_map(coarse), map_positions(self.spec, coarse)  # (B, S, W), (1, S, W)
-        for layer in self.layers:
-            x = layer(x, positions, None)
-        maps = [*finer, unflat_map(x, coarse)]
-        maps = self.pyramid({str(level): x for level, x in enumerate(maps)})
-        if self.levels:
-            maps = [part(x) for part, x in zip(self.levels, maps, strict=True)]
-        image = torch.cat([flat_map(x) for x in maps], dim=1)  # (B, S, W)
-        pairs = [first_boxes(x, torch.tensor(SIDE * 2**level)) for level, x in enumerate(maps)]
-        anchors, inside = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-        y, references = self.proposals(image, anchors, inside)
-        sizes = {str(level): torch.tensor(x.shape[2:], device="cpu") for level, x in enumerate(maps)}
+        y, references, image, sizes = self.begun(pixel_values)
         before, first, scores = None, references, None
         for number, layer in enumerate(self.query_layers):
             positions = clipped(FURTHEST, self.query_position(references))

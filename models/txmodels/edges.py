@@ -1,4 +1,4 @@
-"""Boxes whose edges are means of distributions (Peng et al. 2024, 4.1)."""
+"""Boxes from distributions of their edges (Peng et al. 2024, 4.1)."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from txexport.spec import EdgesSpec
 
 
 class EdgeBoxes(nn.Module):
-    """First boxes whose edges move by means of distributions; `scale` and `reach` are learned numbers."""
+    """First boxes with edges moved by the mean of each distribution; `scale` and `reach` are learned."""
 
     def __init__(self, spec: EdgesSpec):
         super().__init__()
@@ -28,7 +28,7 @@ class EdgeBoxes(nn.Module):
 
 
 def edge_distances(bins: int, scale: Tensor, reach: Tensor) -> Tensor:
-    """The learned numbers (1) -> the distance of each of bins + 1 (Peng et al. 2024, equation 5)."""
+    """The learned numbers (1) -> the offsets (bins+1) of scores (Peng et al. 2024, equation 5)."""
     scale, reach = scale.to(torch.get_default_dtype()), reach.to(torch.get_default_dtype())
     most = reach.abs() * scale.abs()
     base = (most + 1) ** (2 / (bins - 2))
@@ -39,6 +39,6 @@ def edge_distances(bins: int, scale: Tensor, reach: Tensor) -> Tensor:
 
 
 def edge_shares(bins: int, scores: Tensor) -> Tensor:
-    """Scores of edges (B,Q,4*(bins+1)) -> shares (B,Q,4,bins+1) of each edge."""
+    """Scores of edges (B,Q,4*(bins+1)) -> probabilities (B,Q,4,bins+1)."""
     shares = scores.unflatten(2, (4, bins + 1)).softmax(3)
     return shares

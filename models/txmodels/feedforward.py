@@ -3,9 +3,10 @@
 import torch
 from torch import Tensor, nn
 
-from txexport.spec import FeedForwardSpec
+from txexport.spec import Activation, FeedForwardSpec
 from txmodels.activation import activation
 from txmodels.linear import Linear
+from txmodels.prelu import Prelu
 
 
 class FeedForward(nn.Module):
@@ -13,7 +14,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, spec: FeedForwardSpec):
         super().__init__()
-        self.act = activation(spec.activation)
+        self.act = Prelu() if spec.activation is Activation.PRELU else activation(spec.activation)
         self.gated, self.clip, self.cutoff = spec.gated, spec.clip, spec.cutoff
         self.up = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
         if self.gated:

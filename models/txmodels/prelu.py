@@ -1,9 +1,7 @@
-"""A feed-forward network whose activation has a learned slope (He et al. 2015, 2.1)."""
+"""PReLU, an activation with a learned slope (He et al. 2015, 2.1)."""
 
 import torch
 from torch import Tensor, nn
-
-from txmodels.linear import Linear
 
 
 class Prelu(nn.Module):
@@ -16,19 +14,4 @@ class Prelu(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,F) -> y (B,S,F)."""
         y = torch.where(x < 0, x * self.weight, x)
-        return y
-
-
-class PreluFeedForward(nn.Module):
-    """Up, PReLU, down."""
-
-    def __init__(self, width: int, inner: int):
-        super().__init__()
-        self.up = Linear(width, inner)
-        self.act = Prelu()
-        self.down = Linear(inner, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """x (B,S,W) -> y (B,S,W)."""
-        y: Tensor = self.down(self.act(self.up(x)))
         return y

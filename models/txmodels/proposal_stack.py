@@ -117,21 +117,54 @@ class BoxChange(nn.Module):
         return boxes
 
 
-class ProposalEncoder(nn.Module):
-    """An image's maps, and queries that begin as their likeliest places."""
+class PlacesAsQueries(nn.Module):
+    """An image's maps, and the likeliest of their places as queries: what every encoder of these begins with.
 
-    def __init__(self, spec: ProposalStackSpec):
+    Maps are projected to the width of queries if `projected`.
+    """
+
+    def __init__(
+        self,
+        spec: ProposalStackSpec | DistributionStackSpec,
+        embedding: nn.Module,
+        pyramid: nn.Module,
+        projected: bool,
+    ):
         super().__init__()
         self.spec, inner, width = spec, spec.embedding.hidden_size, spec.hidden_size
-        levels, count = spec.embedding.levels, spec.objects.num_layers
-        self.embedding = ResnetLevelsEmbedding(spec.embedding)
+        levels = spec.embedding.levels if projected else 0
+        self.embedding = embedding
         self.layers = nn.ModuleList(
             QueryLayer(spec.cell_block, spec.cells, False) for _ in range(spec.cells.num_layers)
         )
-        self.pyramid = FusionPyramid(spec.pyramid, levels)
+        self.pyramid = pyramid
         self.levels = nn.ModuleList(ConvolutionNorm(inner, width, 1, 1, spec.eps) for _ in range(levels))
         self.proposals = Proposals(spec)
         self.query_position = BoxPositions(width)
+
+    def begun(self, pixel_values: Tensor) -> tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]:
+        """pixel_values -> queries (B,Q,W), boxes (B,Q,4), image (B,S,W), rows and columns of levels."""
+        *finer, coarse = self.embedding(pixel_values)
+        x, positions = flat_map(coarse), map_positions(self.spec, coarse)  # (B, S, W), (1, S, W)
+        for layer in self.layers:
+            x = layer(x, positions, None)
+        maps = [*finer, unflat_map(x, coarse)]
+        maps = self.pyramid({str(level): x for level, x in enumerate(maps)})
+        if self.levels:
+            maps = [part(x) for part, x in zip(self.levels, maps, strict=True)]
+        image = torch.cat([flat_map(x) for x in maps], dim=1)  # (B, S, W)
+        pairs = [first_boxes(x, torch.tensor(SIDE * 2**level)) for level, x in enumerate(maps)]
+        anchors, inside = (torch.cat(parts) for parts in zip(*pairs, strict=True))
+        sizes = {str(level): torch.tensor(x.shape[2:], device="cpu") for level, x in enumerate(maps)}
+        return *self.proposals(image, anchors, inside), image, sizes
+
+
+class ProposalEncoder(PlacesAsQueries):
+    """An image's maps, and queries that begin as their likeliest places."""
+
+    def __init__(self, spec: ProposalStackSpec):
+        pyramid, count = FusionPyramid(spec.pyramid, spec.embedding.levels), spec.objects.num_layers
+        super().__init__(spec, ResnetLevelsEmbedding(spec.embedding), pyramid, projected=True)
         self.query_layers = nn.ModuleList(
             ProposalLayer(spec.object_block, spec.objects, spec.attention) for _ in range(count)
         )
@@ -141,18 +174,7 @@ class ProposalEncoder(nn.Module):
         self, pixel_values: Tensor, attention_mask: None = None, outputs: Given | None = None
     ) -> tuple[Tensor, Tensor]:
         """pixel_values (B,channels,height,width) -> queries (B,Q,W), references (B,Q,4)."""
-        *finer, coarse = self.embedding(pixel_values)
-        x, positions = flat_map(coarse), map_positions(self.spec, coarse)  # (B, S, W), (1, S, W)
-        for layer in self.layers:
-            x = layer(x, positions, None)
-        maps = [*finer, unflat_map(x, coarse)]
-        maps = self.pyramid({str(level): x for level, x in enumerate(maps)})
-        maps = [part(x) for part, x in zip(self.levels, maps, strict=True)]
-        image = torch.cat([flat_map(x) for x in maps], dim=1)  # (B, S, W)
-        pairs = [first_boxes(x, torch.tensor(SIDE * 2**level)) for level, x in enumerate(maps)]
-        anchors, inside = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-        y, references = self.proposals(image, anchors, inside)
-        sizes = {str(level): torch.tensor(x.shape[2:], device="cpu") for level, x in enumerate(maps)}
+        y, references, image, sizes = self.begun(pixel_values)
         for number, layer in enumerate(self.query_layers):
             positions = self.query_position(references)
             y = layer(y, positions, references, image, sizes)

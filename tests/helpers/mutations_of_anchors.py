@@ -17,7 +17,7 @@ def rectified_networks(model):
 
 def unscaled_places(model):
     """Positions of the map that its vectors do not scale."""
-    for call in [one for one in model.graph.node if one.op_type.startswith("anchor_cell")]:
+    for call in [one for one in model.graph.node if one.op_type.startswith("query_layer")]:
         call.input[1] = producer(model.graph, call.input[1]).input[1]
 
 

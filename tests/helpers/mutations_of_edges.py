@@ -1,4 +1,4 @@
-"""Mutations of boxes whose edges have distributions, of their network and of their pyramid."""
+"""Mutations of D-FINE: of its distributions of edges, its backbone and its pyramid."""
 
 from helpers.graph_edits import drop, function, node, producer, set_attribute, set_constant, swap_halves
 

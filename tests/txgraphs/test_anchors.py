@@ -6,28 +6,41 @@ from functools import partial
 import pytest
 import torch
 import txgraphs.anchor_stack
+import txgraphs.conditional_stack
+import txgraphs.feedforward
 import txgraphs.prelu
+import txgraphs.query_stack
 from helpers.twins import check, random, seeded
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from txmodels.anchor_stack import (
-    AnchorCell,
     AnchorEncoder,
-    AnchorLayer,
     AnchorQueries,
     BoxSines,
     ModulatedSines,
 )
-from txmodels.prelu import Prelu, PreluFeedForward
+from txmodels.conditional_stack import ConditionalLayer
+from txmodels.feedforward import FeedForward
+from txmodels.prelu import Prelu
+from txmodels.query_stack import QueryLayer
 
 from txexport.errors import SpecError
 from txexport.parts import input_of
 from txexport.parts.stacks import parameters, query_operations
-from txexport.spec import AnchorStackSpec, NormSpec, QueryLayersSpec, ResNetSpec
+from txexport.spec import (
+    Activation,
+    AnchorStackSpec,
+    FeedForwardSpec,
+    NormSpec,
+    QueryBlockSpec,
+    QueryLayersSpec,
+    ResNetSpec,
+)
 
 B, W, Q, S = 2, 16, 7, 6
 NETWORK = ResNetSpec(W, (1, 2), (8, 12), stem=4, image_size=(33, 48))
-STACK = AnchorStackSpec(NETWORK, QueryLayersSpec(2, 2, 20), QueryLayersSpec(3, 4, 24), NormSpec(W, 1e-5), Q)
+BLOCK = QueryBlockSpec(NormSpec(W, 1e-5), Activation.PRELU)
+STACK = AnchorStackSpec(NETWORK, QueryLayersSpec(2, 2, 20), QueryLayersSpec(3, 4, 24), BLOCK, Q)
 
 
 def shapes(module):
@@ -46,12 +59,14 @@ def seen(count):
 def test_network():
     x = random(B, Q, W)
     check(Prelu(), txgraphs.prelu.prelu, x)
-    check(PreluFeedForward(W, 20), partial(txgraphs.prelu.prelu_feed_forward, W, 20), x)
+    spec = FeedForwardSpec(W, 20, Activation.PRELU)
+    check(FeedForward(spec), partial(txgraphs.feedforward.feed_forward, spec), x)
 
 
 def test_layers_of_places():
     x, positions = random(B, S, W), random(B, S, W)
-    check(AnchorCell(STACK), partial(txgraphs.anchor_stack.anchor_cell, STACK), x, positions, seen(S))
+    function = partial(txgraphs.query_stack.query_layer, BLOCK, STACK.cells)
+    check(QueryLayer(BLOCK, STACK.cells, False), function, x, positions, seen(S))
 
 
 @pytest.mark.parametrize("placed", [True, False])
@@ -59,8 +74,9 @@ def test_layers_of_queries(placed):
     """Places of padding are not seen."""
     x, positions, sines = (random(B, Q, W) for _ in range(3))
     arguments = x, positions, sines, random(B, S, W), random(B, S, W), seen(Q)
-    function = partial(txgraphs.anchor_stack.anchor_layer, STACK, placed)
-    check(AnchorLayer(STACK, placed), function, *arguments)
+    layer = BLOCK, STACK.objects, placed
+    function = partial(txgraphs.conditional_stack.conditional_layer, *layer)
+    check(ConditionalLayer(*layer), function, *arguments)
 
 
 def test_sines():
@@ -95,7 +111,8 @@ def test_parameters_and_operations_are_those_that_pytorch_counts(patterns, place
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: replace(STACK, norm=NormSpec(8, 1e-5)), "norm is 8 wide"),
+        (lambda: replace(STACK, block=replace(BLOCK, norm=NormSpec(8, 1e-5))), "norm is 8 wide"),
+        (lambda: replace(STACK, block=replace(BLOCK, pre_norm=True)), "pre_norm is True"),
         (lambda: replace(STACK, patterns=-1), "-1 patterns"),
         (lambda: replace(STACK, cells=QueryLayersSpec(1, 3, 5)), "3 heads of cells"),
         (lambda: replace(STACK, objects=QueryLayersSpec(1, 3, 5)), "3 heads of objects"),
@@ -103,7 +120,7 @@ def test_parameters_and_operations_are_those_that_pytorch_counts(patterns, place
             lambda: replace(
                 STACK,
                 embedding=replace(NETWORK, hidden_size=18),
-                norm=NormSpec(18, 1e-5),
+                block=replace(BLOCK, norm=NormSpec(18, 1e-5)),
                 objects=QueryLayersSpec(1, 2, 5),
             ),
             "expected a multiple of 4",

@@ -1,4 +1,4 @@
-"""Queries whose boxes have distributions of edges: both halves on the same numbers."""
+"""Queries that predict a distribution for each edge of a box: both halves on the same numbers."""
 
 from dataclasses import replace
 from functools import partial
@@ -221,7 +221,10 @@ def test_parameters_and_operations_are_those_that_pytorch_counts(width):
         (lambda: replace(STACK.attention, boxes=False), "expected one box for all levels"),
         (lambda: replace(STACK, pyramid=replace(STACK.pyramid, size=4)), "the pyramid 4"),
         (lambda: replace(STACK, gate_norm=NormSpec(E, 1e-5)), "gates are 8 wide"),
-        (lambda: replace(STACK, objects=QueryLayersSpec(1, 2, 5)), "of 4 heads; expected 2"),
+        (
+            lambda: replace(STACK, objects=QueryLayersSpec(1, 2, 5)),
+            "attention has 4 heads, expected the layers' 2",
+        ),
         (lambda: replace(STACK, cells=QueryLayersSpec(1, 3, 5)), "3 heads of cells"),
         (lambda: replace(STACK, queries=99), "99 queries of 30 places"),
         (

@@ -193,7 +193,7 @@ def test_linear(bias):
     check(txmodels.linear.Linear(W, F, bias), partial(txgraphs.linear.linear, bias), random(B, S, W))
 
 
-@pytest.mark.parametrize("kind", Activation)
+@pytest.mark.parametrize("kind", [kind for kind in Activation if kind is not Activation.PRELU])
 def test_activation(kind):
     check(txmodels.activation.activation(kind), txgraphs.activation.activation(kind), 3 * random(B, S, W))
 

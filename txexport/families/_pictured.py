@@ -129,7 +129,7 @@ CLIP_336 = {
     "patch_size": 14,
 }
 MOST_LAYERS = 256  # of an image encoder
-# Families whose class, or that of whose text model, also ties the head where text_config alone says so.
+# Families that also tie the head where text_config alone says so.
 TIED_BY_TEXT = ("llava", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe")
 TEXT, TOWER = "language_model.", "vision_tower."
 NAMING = Naming(

@@ -1,4 +1,4 @@
-"""D-FINE (Peng et al. 2024): RT-DETR over an HGNetV2, whose boxes have distributions of edges."""
+"""D-FINE (Peng et al. 2024): RT-DETR over an HGNetV2, with a distribution for each edge of a box."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import CheckpointError, UnsupportedError
@@ -18,8 +18,6 @@ from txexport.spec import (
     HGNetStageSpec,
     NormSpec,
     QualitySpec,
-    QueryBlockSpec,
-    QueryLayersSpec,
 )
 from txexport.spec.enums import Activation
 
@@ -68,49 +66,27 @@ FLAGS = ("stage_light_block", "stage_downsample")
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
     config = config.with_defaults(**DEFAULTS)
-    config.expect(
-        normalize_before=False,
-        eval_size=None,
-        anchor_image_size=None,
-        learn_initial_query=False,
-        activation_function="silu",
-        decoder_method="default",
-    )
+    config.expect(activation_function="silu", decoder_method="default")
     inner, width = config.integer("encoder_hidden_dim"), config.integer("d_model")
-    eps, batch_eps = config.number("layer_norm_eps"), config.number("batch_norm_eps")
     network, edges = _network(config, inner), EdgesSpec(config.integer("max_num_bins"))
-    heads, count = config.integer("decoder_attention_heads"), config.count("decoder_layers")
     blocks = round(3 * config.number("depth_mult"))
     config.check_count("three times 'depth_mult'", blocks)
-    config.expect(eval_idx=-1 if config.values["eval_idx"] == -1 else count - 1)
+    fields = rt_detr.layers_and_queries(config)
+    layers, heads = fields["objects"].num_layers, fields["objects"].num_heads
+    config.expect(eval_idx=-1 if config.values["eval_idx"] == -1 else layers - 1)
     stack = DistributionStackSpec(
         embedding=network,
-        cells=QueryLayersSpec(
-            config.count("encoder_layers"),
-            config.integer("encoder_attention_heads"),
-            config.integer("encoder_ffn_dim"),
-        ),
-        cell_block=QueryBlockSpec(
-            NormSpec(inner, eps), config.activation("encoder_activation_function", "gelu")
-        ),
         pyramid=AggregationPyramidSpec(
             inner,
             round(config.number("hidden_expansion") * inner // 2),
             Activation.SILU,
-            batch_eps,
+            fields["eps"],
             blocks,
-        ),
-        objects=QueryLayersSpec(count, heads, config.integer("decoder_ffn_dim")),
-        object_block=QueryBlockSpec(
-            NormSpec(width, eps), config.activation("decoder_activation_function", "relu")
         ),
         gate_norm=NormSpec(width, EPS),
         attention=_attention(config, width, heads, network.levels),
         edges=edges,
-        queries=config.integer("num_queries"),
-        labels=config.labels(),
-        eps=batch_eps,
-        temperature=config.number("positional_encoding_temperature"),
+        **fields,
     )
     quality = QualitySpec(
         edges,

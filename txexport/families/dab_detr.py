@@ -1,10 +1,19 @@
-"""DAB-DETR (Liu et al. 2022): DETR whose queries are boxes."""
+"""DAB-DETR (Liu et al. 2022): DETR with anchor boxes as queries."""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import detr
 from txexport.families._config import Config, TensorNames
-from txexport.spec import AnchorStackSpec, BoxesSpec, EncoderSpec, HeadKind, HeadSpec, NormSpec
+from txexport.spec import (
+    AnchorStackSpec,
+    BoxesSpec,
+    EncoderSpec,
+    HeadKind,
+    HeadSpec,
+    NormSpec,
+    QueryBlockSpec,
+)
+from txexport.spec.enums import Activation
 
 TASKS = {"object-detection": ("DabDetrForObjectDetection",)}
 NAMING = Naming()
@@ -35,7 +44,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         embedding=detr.backbone(config, width),
         cells=detr.layers(config, "encoder"),
         objects=objects,
-        norm=NormSpec(width, detr.EPS),
+        block=QueryBlockSpec(NormSpec(width, detr.EPS), Activation.PRELU),
         boxes=config.integer("num_queries", 300),
         patterns=config.integer("num_patterns", 0),
         placed=config.flag("keep_query_pos", False),

@@ -32,7 +32,7 @@ DEFAULTS = {
     "d_model": 1280,
     "max_source_positions": 1500,
 }
-POOLED = 2  # vectors, whose mean is one
+POOLED = 2  # vectors that are averaged to one
 
 
 def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:

@@ -1,5 +1,7 @@
 """RT-DETR (Zhao et al. 2024): queries that begin as the likeliest places of an image."""
 
+from typing import Any
+
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families._config import Config, TensorNames, shortened
@@ -67,50 +69,56 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 def detector(config: Config, offset_scale: float) -> EncoderSpec:
     """The architecture; an offset of as many as there are points is `offset_scale` times a box's side."""
     config = config.with_defaults(**DEFAULTS)
-    config.expect(
-        normalize_before=False,
-        eval_size=None,
-        anchor_image_size=None,
-        learn_initial_query=False,
-        with_box_refine=True,
-        use_timm_backbone=False,
-    )
+    config.expect(with_box_refine=True, use_timm_backbone=False)
     inner, width = config.integer("encoder_hidden_dim"), config.integer("d_model")
     network = _network(config, inner)
-    eps, batch_eps = config.number("layer_norm_eps"), config.number("batch_norm_eps")
-    heads = config.integer("decoder_attention_heads")
-    objects = QueryLayersSpec(config.count("decoder_layers"), heads, config.integer("decoder_ffn_dim"))
+    points, eps = config.integer("decoder_n_points"), config.number("batch_norm_eps")
+    fields = layers_and_queries(config)
     stack = ProposalStackSpec(
         embedding=network,
-        cells=QueryLayersSpec(
-            config.count("encoder_layers"),
-            config.integer("encoder_attention_heads"),
-            config.integer("encoder_ffn_dim"),
-        ),
-        cell_block=QueryBlockSpec(
-            NormSpec(inner, eps), config.activation("encoder_activation_function", "gelu")
-        ),
         pyramid=FusionPyramidSpec(
             inner,
             int(inner * config.number("hidden_expansion")),
             config.activation("activation_function", "silu"),
-            batch_eps,
-        ),
-        objects=objects,
-        object_block=QueryBlockSpec(
-            NormSpec(width, eps), config.activation("decoder_activation_function", "relu")
+            eps,
         ),
         attention=DeformableAttentionSpec(
-            width, heads, network.levels, config.integer("decoder_n_points"), offset_scale
+            width, fields["objects"].num_heads, network.levels, points, offset_scale
         ),
-        queries=config.integer("num_queries"),
-        labels=config.labels(),
-        eps=batch_eps,
-        temperature=config.number("positional_encoding_temperature"),
+        **fields,
     )
     boxes = BoxesSpec(stack.queries, 1, stack.box_layers, refined=True)
     head = HeadSpec(HeadKind.BOXES, tied=False, bias=True, labels=stack.labels, boxes=boxes)
     return EncoderSpec(encoder=stack, head=head)
+
+
+def layers_and_queries(config: Config) -> dict[str, Any]:
+    """The fields of a stack's spec for its layers and queries, from config.json."""
+    config.expect(normalize_before=False, eval_size=None, anchor_image_size=None, learn_initial_query=False)
+    inner, width = config.integer("encoder_hidden_dim"), config.integer("d_model")
+    eps = config.number("layer_norm_eps")
+    return {
+        "cells": QueryLayersSpec(
+            config.count("encoder_layers"),
+            config.integer("encoder_attention_heads"),
+            config.integer("encoder_ffn_dim"),
+        ),
+        "cell_block": QueryBlockSpec(
+            NormSpec(inner, eps), config.activation("encoder_activation_function", "gelu")
+        ),
+        "objects": QueryLayersSpec(
+            config.count("decoder_layers"),
+            config.integer("decoder_attention_heads"),
+            config.integer("decoder_ffn_dim"),
+        ),
+        "object_block": QueryBlockSpec(
+            NormSpec(width, eps), config.activation("decoder_activation_function", "relu")
+        ),
+        "queries": config.integer("num_queries"),
+        "labels": config.labels(),
+        "eps": config.number("batch_norm_eps"),
+        "temperature": config.number("positional_encoding_temperature"),
+    }
 
 
 def _network(config: Config, width: int) -> ResNetLevelsSpec:

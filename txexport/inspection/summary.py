@@ -77,15 +77,10 @@ def outline(spec: StackSpec) -> str:
 def _of_queries(spec: stacks.QUERIES) -> list[str]:
     """Layers over places and over queries, and the image that they read."""
     queries, texts, deformable = f"{spec.queries:,} queries", [], []
-    if isinstance(spec, AnchorStackSpec):
-        cells = objects = None
-        scale = spec.norm
-    elif isinstance(spec, QueryStackSpec | ConditionalStackSpec | DeformableStackSpec):
+    if isinstance(spec, QueryStackSpec | ConditionalStackSpec | AnchorStackSpec | DeformableStackSpec):
         cells = objects = spec.block
-        scale = objects.norm
     else:
         cells, objects = spec.cell_block, spec.object_block
-        scale = objects.norm
     if isinstance(spec, DeformableStackSpec):
         points = f"{spec.cell_points} and {spec.object_points} points in each of {spec.levels} maps"
         deformable = [f"deformable attention to {points}"]
@@ -97,14 +92,12 @@ def _of_queries(spec: stacks.QUERIES) -> list[str]:
             points = f"{' / '.join(map(str, counts))} points in {spec.attention.levels} maps"
         deformable = [f"deformable attention to {points}"]
     for part, block, over in ((spec.cells, cells, "places"), (spec.objects, objects, queries)):
-        width, network = spec.hidden_size, f"feed-forward {part.intermediate_size:,} (PReLU)"
-        if block is not None:
-            width, inner = block.hidden_size, part.intermediate_size
-            network = feed_forward(FeedForwardSpec(width, inner, block.activation))
+        width, inner = block.hidden_size, part.intermediate_size
+        network = feed_forward(FeedForwardSpec(width, inner, block.activation))
         size = width // part.num_heads
         texts.append(f"{part.num_layers} layers over {over}, {part.num_heads} heads of {size}, {network}")
-    placement = NormPlacement.PRE if objects is not None and objects.pre_norm else NormPlacement.POST
-    return [*texts, *deformable, *input_of(spec).summary(spec), f"{placement}-norm ({scale.kind})"]
+    placement = NormPlacement.PRE if objects.pre_norm else NormPlacement.POST
+    return [*texts, *deformable, *input_of(spec).summary(spec), f"{placement}-norm ({objects.norm.kind})"]
 
 
 def _depth(spec: StackSpec) -> str:

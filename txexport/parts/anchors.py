@@ -1,18 +1,17 @@
-"""Parameters and operations of queries that are boxes, which read an image."""
+"""Parameters and operations of queries that are anchor boxes."""
 
 from itertools import pairwise
 
-from txexport.parts.conditional import projections
-from txexport.parts.grounded import normed, repeated
-from txexport.parts.proposals import box, separate
+from txexport.parts.conditional import network, projections
+from txexport.parts.query_layers import box, normed, repeated, separate
 from txexport.spec import AnchorStackSpec
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
 def parameters(stack: AnchorStackSpec) -> Shapes:
     """Everything behind the embedding: layers over places, boxes and their sines, layers over queries."""
-    width, scale = stack.hidden_size, norm(stack.norm)
-    cell = {"attention": separate(width), "feed_forward": _network(width, stack.cells.intermediate_size)}
+    width, scale = stack.hidden_size, norm(stack.block.norm)
+    cell = {"attention": separate(width), "feed_forward": network(stack, stack.cells)}
     shapes = under("layers", repeated(stack.cells.num_layers, normed(cell, scale)))
     if stack.cells_norm:
         shapes |= under("layers_norm", scale)
@@ -32,17 +31,11 @@ def parameters(stack: AnchorStackSpec) -> Shapes:
         parts = {
             "attention": projections(width, "q_position", "k_position"),
             "cross_attention": projections(width, "q_sine", "k_position", *placed),
-            "feed_forward": _network(width, stack.objects.intermediate_size),
+            "feed_forward": network(stack, stack.objects),
         }
         shapes |= under(f"query_layers.{layer}", normed(parts, scale))
     shapes |= under("boxes.layers", box(width, stack.box_layers, 4))
     return shapes | under("query_norm", scale)
-
-
-def _network(width: int, inner: int) -> Shapes:
-    """Up, slope, down."""
-    shapes = under("up", linear(width, inner, True)) | under("down", linear(inner, width, True))
-    return shapes | {"act.weight": (1,)}
 
 
 def operations(stack: AnchorStackSpec) -> dict[str, int]:

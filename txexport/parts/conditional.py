@@ -1,8 +1,7 @@
 """Parameters and operations of learned queries that read an image near points."""
 
-from txexport.parts.grounded import normed, repeated
-from txexport.parts.proposals import separate
-from txexport.spec import ConditionalStackSpec, FeedForwardSpec, QueryLayersSpec
+from txexport.parts.query_layers import normed, repeated, separate
+from txexport.spec import AnchorStackSpec, ConditionalStackSpec, FeedForwardSpec, QueryLayersSpec
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
@@ -10,7 +9,7 @@ from txexport.spec.shapes import Shapes, linear, norm, under
 def parameters(stack: ConditionalStackSpec) -> Shapes:
     """Everything behind the embedding: layers over places, queries and their points, layers over queries."""
     width, scale = stack.hidden_size, norm(stack.block.norm)
-    cells = {"attention": separate(width), "feed_forward": _network(stack, stack.cells)}
+    cells = {"attention": separate(width), "feed_forward": network(stack, stack.cells)}
     shapes = under("layers", repeated(stack.cells.num_layers, normed(cells, scale)))
     shapes |= {"queries.weight": (stack.queries, width)}
     shapes |= under("query_position.layers.0", linear(width, width, True))
@@ -23,7 +22,7 @@ def parameters(stack: ConditionalStackSpec) -> Shapes:
             "cross_attention": projections(
                 width, "q_sine", "k_position", *(["q_position"] if not layer else [])
             ),
-            "feed_forward": _network(stack, stack.objects),
+            "feed_forward": network(stack, stack.objects),
         }
         shapes |= under(f"query_layers.{layer}", normed(parts, scale))
     return shapes | under("query_norm", scale)
@@ -37,9 +36,9 @@ def projections(width: int, *names: str) -> Shapes:
     return shapes
 
 
-def _network(stack: ConditionalStackSpec, layers: QueryLayersSpec) -> Shapes:
-    network = FeedForwardSpec(stack.hidden_size, layers.intermediate_size, stack.block.activation)
-    return feed_forward(network)
+def network(stack: ConditionalStackSpec | AnchorStackSpec, layers: QueryLayersSpec) -> Shapes:
+    """The feed-forward network of a layer."""
+    return feed_forward(FeedForwardSpec(stack.hidden_size, layers.intermediate_size, stack.block.activation))
 
 
 def operations(stack: ConditionalStackSpec) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 import math
 
-from txexport.parts.grounded import deformable, map_levels, normed, repeated, sampled
-from txexport.parts.proposals import separate
+from txexport.parts.grounded import map_levels
+from txexport.parts.query_layers import box, deformable, normed, repeated, sampled, separate
 from txexport.spec import DeformableStackSpec, FeedForwardSpec
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
@@ -19,12 +19,9 @@ def parameters(stack: DeformableStackSpec) -> Shapes:
         "feed_forward": feed_forward(_network(stack, stack.cells.intermediate_size)),
     }
     shapes |= under("layers", repeated(stack.cells.num_layers, normed(parts, scale)))
-    box: Shapes = {}
-    for layer in range(stack.box_layers):
-        box |= under(f"{layer}", linear(width, 4 if layer == stack.box_layers - 1 else width, True))
     if stack.proposed:
         proposals = under("vector", linear(width, width, True)) | under("norm", scale)
-        proposals |= under("score", linear(width, 1, True)) | under("box", box)
+        proposals |= under("score", linear(width, 1, True)) | under("box", box(width, stack.box_layers))
         proposals |= under("position", linear(2 * width, 2 * width, True))
         proposals |= {"position_norm.weight": (2 * width,), "position_norm.bias": (2 * width,)}
         shapes |= under("proposals", proposals)
@@ -38,7 +35,7 @@ def parameters(stack: DeformableStackSpec) -> Shapes:
     }
     shapes |= under("query_layers", repeated(stack.objects.num_layers, normed(parts, scale)))
     for change in range(stack.objects.num_layers - 1 if stack.refined else 0):
-        shapes |= under(f"boxes.{change}.layers", box)
+        shapes |= under(f"boxes.{change}.layers", box(width, stack.box_layers))
     return shapes
 
 
@@ -55,7 +52,7 @@ def operations(stack: DeformableStackSpec) -> dict[str, int]:
     maps = sum(rows * columns * weight for (rows, columns), weight in zip(stack.grids, weights, strict=True))
     cells = sampled(stack.cell_attention, area, area)
     cells += 2 * area * width * stack.cells.intermediate_size
-    box = queries * width * ((stack.box_layers - 1) * width + 4)
+    move = queries * width * ((stack.box_layers - 1) * width + 4)
     objects = 4 * queries * width**2 + 2 * queries**2 * width
     objects += sampled(stack.object_attention(boxes=True), queries, area)
     objects += 2 * queries * width * stack.objects.intermediate_size
@@ -64,10 +61,10 @@ def operations(stack: DeformableStackSpec) -> dict[str, int]:
         "maps": maps,
         "layers": stack.cells.num_layers * cells,
         "query_layers": layers * objects,
-        "boxes": (layers - 1 if stack.refined else 0) * box,
+        "boxes": (layers - 1 if stack.refined else 0) * move,
     }
     if stack.proposed:
-        products["proposals"] = area * width * (width + 1) + box + 4 * queries * width**2
+        products["proposals"] = area * width * (width + 1) + move + 4 * queries * width**2
     else:
         products["queries"] = 2 * queries * width
     return {name: 2 * count for name, count in products.items() if count}

@@ -1,34 +1,27 @@
-"""Parameters and operations of queries whose boxes have distributions of edges."""
+"""Parameters and operations of queries that predict a distribution for each edge of a box."""
 
 import math
 
-from txexport.parts.grounded import deformable, normed, repeated
 from txexport.parts.inputs.hgnet_levels import depthwise_norm
 from txexport.parts.inputs.resnet import convolution_norm
-from txexport.parts.proposals import box, proposed, separate
-from txexport.spec import AggregationPyramidSpec, DistributionStackSpec, FeedForwardSpec, QueryLayersSpec
+from txexport.parts.proposals import begun, begun_products, moved, mutual, places
+from txexport.parts.query_layers import box, deformable, normed, repeated, sampled, separate
+from txexport.spec import AggregationPyramidSpec, DistributionStackSpec, FeedForwardSpec
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
 def parameters(stack: DistributionStackSpec) -> Shapes:
     """Everything behind the embedding: layers over places, pyramid, proposals, layers over queries, edges."""
-    inner, width, scale = stack.embedding.hidden_size, stack.hidden_size, norm(stack.object_block.norm)
-    network = FeedForwardSpec(inner, stack.cells.intermediate_size, stack.cell_block.activation)
-    parts = {"attention": separate(inner), "feed_forward": feed_forward(network)}
-    cells = normed(parts, norm(stack.cell_block.norm))
-    shapes = under("layers", repeated(stack.cells.num_layers, cells))
-    shapes |= under("pyramid", _pyramid(stack.pyramid, stack.embedding.levels))
-    if inner != width:
-        shapes |= under("levels", repeated(stack.embedding.levels, convolution_norm(inner, width, 1)))
-    shapes |= proposed(stack)
+    width, scale, pyramid = stack.hidden_size, norm(stack.object_block.norm), stack.pyramid
+    shapes = begun(stack, _pyramid(pyramid, stack.embedding.levels), stack.projected)
     network = FeedForwardSpec(width, stack.objects.intermediate_size, stack.object_block.activation)
     layer = normed({"attention": separate(width), "feed_forward": feed_forward(network)}, scale)
     layer |= under("cross_attention", deformable(stack.attention))
     layer |= under("gate.gates", linear(2 * width, 2 * width, True))
     layer |= under("gate.norm", norm(stack.gate_norm))
     shapes |= under("query_layers", repeated(stack.objects.num_layers, layer))
-    shapes |= under("first_box.layers", box(width, stack.box_layers, 4))
+    shapes |= under("first_box.layers", box(width, stack.box_layers))
     scores = under("layers", box(width, stack.box_layers, 4 * (stack.edges.bins + 1)))
     shapes |= under("edges", repeated(stack.objects.num_layers, scores))
     return shapes | {"boxes.scale": (1,), "boxes.reach": (1,)}
@@ -62,33 +55,17 @@ def _pyramid(spec: AggregationPyramidSpec, levels: int) -> Shapes:
 
 def operations(stack: DistributionStackSpec) -> dict[str, int]:
     """The operations of each component behind the embedding for a row, by name."""
-    inner, width, queries = stack.embedding.hidden_size, stack.hidden_size, stack.queries
-    grids = [rows * columns for rows, columns in stack.embedding.grids]
-    area, layers = sum(grids), stack.objects.num_layers
-    mutual = _mutual(grids[-1], inner, stack.cells)
-    read = stack.attention.sampled * width // stack.attention.num_heads
-    crossed = queries * (width * 3 * stack.attention.sampled + read + 4 * width**2)
-    edges = queries * width * ((stack.box_layers - 1) * width + 4 * (stack.edges.bins + 1))
-    means = queries * 4 * (stack.edges.bins + 1)
-    move = queries * width * ((stack.box_layers - 1) * width + 4)
-    products = {
-        "layers": stack.cells.num_layers * mutual,
-        "pyramid": _pyramid_products(stack.pyramid, grids),
-        "levels": area * inner * width if inner != width else 0,
-        "proposals": area * width * (width + stack.labels) + move,
-        "query_position": layers * queries * 2 * width * (4 + width),
-        "query_layers": layers * (_mutual(queries, width, stack.objects) + crossed),
-        "first_box": move,
-        "edges": layers * edges,
-        "boxes": layers * means,
+    width, queries, layers = stack.hidden_size, stack.queries, stack.objects.num_layers
+    crossed = sampled(stack.attention, queries, sum(places(stack))) + 4 * queries * width**2
+    scores = 4 * (stack.edges.bins + 1)
+    products = begun_products(stack, _pyramid_products(stack.pyramid, places(stack)), stack.projected)
+    products |= {
+        "query_layers": layers * (mutual(queries, width, stack.objects) + crossed),
+        "first_box": moved(stack),
+        "edges": layers * queries * width * ((stack.box_layers - 1) * width + scores),
+        "boxes": layers * queries * scores,
     }
     return {name: 2 * count for name, count in products.items() if count}
-
-
-def _mutual(count: int, width: int, layers: QueryLayersSpec) -> int:
-    """The products of attention of `count` vectors to one another, and of a network."""
-    attention = 4 * count * width**2 + 2 * count**2 * width
-    return attention + 2 * count * width * layers.intermediate_size
 
 
 def _pyramid_products(spec: AggregationPyramidSpec, grids: list[int]) -> int:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from txexport.parts.proposals import separate
-from txexport.spec import DeformableAttentionSpec, GroundedSpec
+from txexport.parts.query_layers import box, deformable, normed, repeated, sampled, separate
+from txexport.spec import GroundedSpec
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
@@ -26,12 +26,12 @@ class GroundedCase:
 
 def parameters(spec: GroundedSpec) -> dict[str, Shapes]:
     """Those of each component behind the encoders, by its name."""
-    width, scale = spec.hidden_size, norm(spec.norm)
-    first = under("vector", linear(width, width, True)) | under("norm", scale) | under("box", _box(spec))
+    width, scale, change = spec.hidden_size, norm(spec.norm), box(spec.hidden_size, spec.box_layers)
+    first = under("vector", linear(width, width, True)) | under("norm", scale) | under("box", change)
     position = under("layers.0", linear(2 * width, width, True)) | under(
         "layers.1", linear(width, width, True)
     )
-    moves = range(1 if spec.shared_boxes else spec.objects.num_layers)
+    moves = 1 if spec.shared_boxes else spec.objects.num_layers
     return {
         "maps": map_levels(spec.map_sizes, spec.levels, width),
         "level_embed": {"weight": (spec.levels, width)},
@@ -40,7 +40,7 @@ def parameters(spec: GroundedSpec) -> dict[str, Shapes]:
         "queries": {"weight": (spec.queries, width)},
         "query_position": position,
         "query_layers": repeated(spec.objects.num_layers, _object_layer(spec)),
-        "boxes": {key: shape for move in moves for key, shape in under(f"{move}.layers", _box(spec)).items()},
+        "boxes": repeated(moves, under("layers", change)),
         "query_norm": scale,
     }
 
@@ -55,11 +55,6 @@ def map_levels(sizes: Sequence[int], levels: int, width: int) -> Shapes:
         maps |= {f"{level}.convolution.bias": (width,)}
         maps |= {f"{level}.norm.weight": (width,), f"{level}.norm.bias": (width,)}
     return maps
-
-
-def repeated(count: int, shapes: Shapes) -> Shapes:
-    """The same shapes in each of `count` layers."""
-    return {key: shape for layer in range(count) for key, shape in under(f"{layer}", shapes).items()}
 
 
 def _layer(spec: GroundedSpec) -> Shapes:
@@ -91,30 +86,6 @@ def _object_layer(spec: GroundedSpec) -> Shapes:
     return normed(parts, norm(spec.norm))
 
 
-def normed(parts: dict[str, Shapes], scale: Shapes) -> Shapes:
-    """Sublayers, each with a norm."""
-    shapes: Shapes = {}
-    for name, inner in parts.items():
-        shapes |= under(name, inner) | under(f"{name}_norm", scale)
-    return shapes
-
-
-def deformable(spec: DeformableAttentionSpec) -> Shapes:
-    width, shapes = spec.hidden_size, Shapes()
-    values = {"v": width, "o": width} if spec.projected else {}
-    for name, size in ({"offsets": 2 * spec.sampled, "shares": spec.sampled} | values).items():
-        shapes |= under(name, linear(width, size, True))
-    return shapes | ({"factors": (sum(spec.counts),)} if spec.counts else {})
-
-
-def _box(spec: GroundedSpec) -> Shapes:
-    """The dense layers of a box."""
-    width, shapes = spec.hidden_size, Shapes()
-    for layer in range(spec.box_layers):
-        shapes |= under(f"{layer}", linear(width, 4 if layer == spec.box_layers - 1 else width, True))
-    return shapes
-
-
 def operations(spec: GroundedSpec) -> dict[str, int]:
     """The operations of each component for an image and a text of `spec.limit` tokens, by its name."""
     width, inner, tokens, queries = spec.hidden_size, spec.inner, spec.limit, spec.queries
@@ -141,11 +112,3 @@ def operations(spec: GroundedSpec) -> dict[str, int]:
         "query_norm": queries * tokens * width,
     }
     return {name: 2 * products.get(name, 0) for name in shapes}
-
-
-def sampled(spec: DeformableAttentionSpec, queries: int, cells: int) -> int:
-    """Products of attention of `queries` vectors to points among `places`."""
-    width, count = spec.hidden_size, spec.sampled
-    return (
-        queries * width * (3 * count + width) + cells * width**2 + queries * count * width // spec.num_heads
-    )

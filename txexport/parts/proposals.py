@@ -1,78 +1,48 @@
 """Parameters and operations of queries that begin as places of an image."""
 
 from txexport.parts.inputs.resnet import convolution_norm
-from txexport.spec import DistributionStackSpec, FeedForwardSpec, FusionPyramidSpec, ProposalStackSpec
+from txexport.parts.query_layers import box, deformable, normed, repeated, sampled, separate
+from txexport.spec import (
+    DistributionStackSpec,
+    FeedForwardSpec,
+    FusionPyramidSpec,
+    ProposalStackSpec,
+    QueryLayersSpec,
+)
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
 def parameters(stack: ProposalStackSpec) -> Shapes:
     """Everything behind the embedding: layers over places, pyramid, proposals, layers over queries."""
-    inner, width, shapes = stack.embedding.hidden_size, stack.hidden_size, Shapes()
-    network = FeedForwardSpec(inner, stack.cells.intermediate_size, stack.cell_block.activation)
-    for layer in range(stack.cells.num_layers):
-        parts = {"attention": separate(inner), "feed_forward": feed_forward(network)}
-        shapes |= under(f"layers.{layer}", _normed(parts, norm(stack.cell_block.norm)))
-    shapes |= under("pyramid", _pyramid(stack.pyramid, stack.embedding.levels))
-    for level in range(stack.embedding.levels):
-        shapes |= under(f"levels.{level}", convolution_norm(inner, width, 1))
-    shapes |= proposed(stack)
+    width = stack.hidden_size
+    shapes = begun(stack, _pyramid(stack.pyramid, stack.embedding.levels), projected=True)
     network = FeedForwardSpec(width, stack.objects.intermediate_size, stack.object_block.activation)
-    for layer in range(stack.objects.num_layers):
-        parts = {
-            "attention": separate(width),
-            "cross_attention": _deformable(stack),
-            "feed_forward": feed_forward(network),
-        }
-        shapes |= under(f"query_layers.{layer}", _normed(parts, norm(stack.object_block.norm)))
-    for layer in range(stack.objects.num_layers - 1):
-        shapes |= under(f"boxes.{layer}.layers", box(width, stack.box_layers, 4))
-    return shapes
+    parts = {
+        "attention": separate(width),
+        "cross_attention": deformable(stack.attention),
+        "feed_forward": feed_forward(network),
+    }
+    layer = normed(parts, norm(stack.object_block.norm))
+    shapes |= under("query_layers", repeated(stack.objects.num_layers, layer))
+    change = under("layers", box(width, stack.box_layers))
+    return shapes | under("boxes", repeated(stack.objects.num_layers - 1, change))
 
 
-def proposed(stack: ProposalStackSpec | DistributionStackSpec) -> Shapes:
-    """The scores and boxes of places, and the positions of boxes."""
-    width, shapes = stack.hidden_size, Shapes()
-    shapes |= under("vector", linear(width, width, True)) | under("norm", norm(stack.object_block.norm))
-    shapes |= under("scores", linear(width, stack.labels, True))
-    shapes |= under("box", box(width, stack.box_layers, 4))
+def begun(stack: ProposalStackSpec | DistributionStackSpec, pyramid: Shapes, projected: bool) -> Shapes:
+    """The layers over places, the pyramid, projections of its maps, and what makes queries of places."""
+    inner, width, levels = stack.embedding.hidden_size, stack.hidden_size, stack.embedding.levels
+    network = FeedForwardSpec(inner, stack.cells.intermediate_size, stack.cell_block.activation)
+    parts = {"attention": separate(inner), "feed_forward": feed_forward(network)}
+    cells = normed(parts, norm(stack.cell_block.norm))
+    shapes = under("layers", repeated(stack.cells.num_layers, cells)) | under("pyramid", pyramid)
+    shapes |= under("levels", repeated(levels if projected else 0, convolution_norm(inner, width, 1)))
+    proposals = under("vector", linear(width, width, True)) | under("norm", norm(stack.object_block.norm))
+    proposals |= under("scores", linear(width, stack.labels, True))
+    proposals |= under("box", box(width, stack.box_layers))
     positions = under("layers.0", linear(4, 2 * width, True))
     positions |= under("layers.1", linear(2 * width, width, True))
-    return under("proposals", shapes) | under("query_position", positions)
-
-
-def separate(width: int) -> Shapes:
-    """Query, key, value and output projections."""
-    shapes: Shapes = {}
-    for name in ("q", "k", "v", "o"):
-        shapes |= under(name, linear(width, width, True))
-    return shapes
-
-
-def _deformable(stack: ProposalStackSpec) -> Shapes:
-    width, spec = stack.hidden_size, stack.attention
-    count = spec.sampled
-    sizes = {"offsets": 2 * count, "shares": count, "v": width, "o": width}
-    shapes: Shapes = {}
-    for name, size in sizes.items():
-        shapes |= under(name, linear(width, size, True))
-    return shapes
-
-
-def _normed(parts: dict[str, Shapes], scale: Shapes) -> Shapes:
-    """Sublayers, each with a norm."""
-    shapes: Shapes = {}
-    for name, inner in parts.items():
-        shapes |= under(name, inner) | under(f"{name}_norm", scale)
-    return shapes
-
-
-def box(width: int, layers: int, outputs: int) -> Shapes:
-    """The dense layers of a box, of 4 numbers or more."""
-    shapes: Shapes = {}
-    for layer in range(layers):
-        shapes |= under(f"{layer}", linear(width, outputs if layer == layers - 1 else width, True))
-    return shapes
+    return shapes | under("proposals", proposals) | under("query_position", positions)
 
 
 def _pyramid(spec: FusionPyramidSpec, levels: int) -> Shapes:
@@ -99,28 +69,44 @@ def _pyramid(spec: FusionPyramidSpec, levels: int) -> Shapes:
 
 def operations(stack: ProposalStackSpec) -> dict[str, int]:
     """The operations of each component behind the embedding for a row, by name."""
-    inner, width, queries = stack.embedding.hidden_size, stack.hidden_size, stack.queries
-    grids = [rows * columns for rows, columns in stack.embedding.grids]
-    coarse, cells_of_levels = grids[-1], sum(grids)
-    cells = 4 * coarse * inner**2 + 2 * coarse**2 * inner + 2 * coarse * inner * stack.cells.intermediate_size
-    spec = stack.attention
-    count = spec.sampled
-    crossed = queries * width * (3 * count + width) + cells_of_levels * width**2
-    read = queries * count * width // spec.num_heads
-    mutual = 4 * queries * width**2 + 2 * queries**2 * width
-    network = 2 * queries * width * stack.objects.intermediate_size
-    box = queries * width * ((stack.box_layers - 1) * width + 4)
-    positions = queries * 2 * width * (4 + width)
-    layers = stack.objects.num_layers
+    width, queries, layers = stack.hidden_size, stack.queries, stack.objects.num_layers
+    crossed = sampled(stack.attention, queries, sum(places(stack)))
+    products = begun_products(stack, _pyramid_products(stack.pyramid, places(stack)), projected=True)
+    products["query_layers"] = layers * (mutual(queries, width, stack.objects) + crossed)
+    products["boxes"] = (layers - 1) * moved(stack)
+    return {name: 2 * count for name, count in products.items()}
+
+
+def begun_products(
+    stack: ProposalStackSpec | DistributionStackSpec, pyramid: int, projected: bool
+) -> dict[str, int]:
+    """Products of what `begun` has parameters of, with those of the pyramid."""
+    inner, width, grids = stack.embedding.hidden_size, stack.hidden_size, places(stack)
+    position = 2 * width * (4 + width)
     return {
-        "layers": 2 * stack.cells.num_layers * cells,
-        "pyramid": 2 * _pyramid_products(stack.pyramid, grids),
-        "levels": 2 * cells_of_levels * inner * width,
-        "proposals": 2 * (cells_of_levels * width * (width + stack.labels) + box),
-        "query_position": 2 * layers * positions,
-        "query_layers": 2 * layers * (mutual + crossed + read + network),
-        "boxes": 2 * (layers - 1) * box,
+        "layers": stack.cells.num_layers * mutual(grids[-1], inner, stack.cells),
+        "pyramid": pyramid,
+        "levels": sum(grids) * inner * width if projected else 0,
+        "proposals": sum(grids) * width * (width + stack.labels) + moved(stack),
+        "query_position": stack.objects.num_layers * stack.queries * position,
     }
+
+
+def places(stack: ProposalStackSpec | DistributionStackSpec) -> list[int]:
+    """The number of places of each map, the finest first."""
+    return [rows * columns for rows, columns in stack.embedding.grids]
+
+
+def moved(stack: ProposalStackSpec | DistributionStackSpec) -> int:
+    """Products of a change of all boxes."""
+    width = stack.hidden_size
+    return stack.queries * width * ((stack.box_layers - 1) * width + 4)
+
+
+def mutual(count: int, width: int, layers: QueryLayersSpec) -> int:
+    """Products of attention of `count` vectors to one another, and of a network."""
+    attention = 4 * count * width**2 + 2 * count**2 * width
+    return attention + 2 * count * width * layers.intermediate_size
 
 
 def _pyramid_products(spec: FusionPyramidSpec, grids: list[int]) -> int:

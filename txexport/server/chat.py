@@ -184,7 +184,7 @@ def _part(part: Any, media: str) -> dict[str, Any]:
 
 
 def _sound(place: Any) -> dict[str, Any]:
-    """The bytes of an input_audio, whose format its bytes tell."""
+    """The bytes of an input_audio; the format is read from them."""
     data = place.get("data") if isinstance(place, dict) else place
     if not isinstance(data, str):
         raise RefusedError(

@@ -1,31 +1,31 @@
-"""Stacks of queries that are boxes, which read an image."""
+"""Stacks of queries that are anchor boxes."""
 
 from dataclasses import dataclass
 
 from txexport.errors import SpecError, positive
 from txexport.spec.images_alone import WithoutBlocks
-from txexport.spec.norm import NormSpec
-from txexport.spec.query_stack import QueryLayersSpec
+from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec
 from txexport.spec.resnet import ResNetSpec
 
 
 @dataclass(frozen=True)
 class AnchorStackSpec(WithoutBlocks):
-    """Learned boxes as queries that read an image (Liu et al. 2022, 4).
+    """Learned anchor boxes as queries that read an image (Liu et al. 2022, 4).
 
-    `cells` are the layers over the embedding's map, whose positions each layer multiplies by numbers that the
-    places give; `objects` those over `boxes` learned boxes, or with `patterns` that many learned vectors of
-    each. A query's position is made of its box's sines. In attention to the map, a score is that of contents
-    plus that of positions, as in ConditionalStackSpec, but the sines of a point are also multiplied by sides
-    that the query gives as shares of the box's. Each layer changes the box. Queries are added to positions in
-    the first layer's attention to the map alone, or with `placed` in every one's. Networks have PReLU; sines
-    of places have the `temperature`. A norm follows the last layer, and with `cells_norm` the map's last.
+    `cells` are the layers over the embedding's map. Each multiplies the positions by numbers that it computes
+    from the map. `objects` are the layers over queries: one for each of `boxes` learned boxes, or with
+    `patterns` one for each pair of a box and a learned pattern. The position of a query is computed from the
+    sinusoidal embedding of its box. Attention to the map is that of ConditionalStackSpec, but the embedding
+    of a centre is also multiplied by predicted sides divided by the box's sides. Each layer but the last
+    changes the box. The first layer alone, or with `placed` each layer, adds positions to the contents in
+    attention to the map. All are of one `block`. The positions of the map have the `temperature`. A norm
+    follows the last layer of queries, and with `cells_norm` also the last layer of the map.
     """
 
     embedding: ResNetSpec
     cells: QueryLayersSpec
     objects: QueryLayersSpec
-    norm: NormSpec
+    block: QueryBlockSpec
     boxes: int
     patterns: int = 0
     placed: bool = False
@@ -36,8 +36,13 @@ class AnchorStackSpec(WithoutBlocks):
     def __post_init__(self) -> None:
         positive(self, "boxes", "temperature", "box_layers")
         width, name = self.hidden_size, "AnchorStackSpec"
-        if self.norm.size != width:
-            raise SpecError(f"{name}: norm is {self.norm.size} wide, the embedding {width}")
+        if self.block.hidden_size != width:
+            raise SpecError(f"{name}: norm is {self.block.hidden_size} wide, the embedding {width}")
+        if self.block.pre_norm or self.block.crossed_first:
+            raise SpecError(
+                f"{name}: pre_norm is {self.block.pre_norm}, crossed_first {self.block.crossed_first}; "
+                "expected neither"
+            )
         for part, layers in (("cells", self.cells), ("objects", self.objects)):
             if width % layers.num_heads:
                 raise SpecError(f"{name}: {layers.num_heads} heads of {part}, expected a divisor of {width}")

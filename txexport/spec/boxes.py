@@ -8,10 +8,10 @@ from txexport.errors import SpecError, positive
 
 @dataclass(frozen=True)
 class EdgesSpec:
-    """Distributions of how far a box's edges are from a first box's (Peng et al. 2024, 4.1).
+    """Distributions over the offset of each edge of a box from that of a first box (Peng et al. 2024, 4.1).
 
-    Each of the four has `bins` + 1 scores, whose distances are not even: the outermost are twice those
-    beside them, and the others grow geometrically from 0 in the middle.
+    Each of the four has `bins` + 1 scores. The offsets that these stand for grow geometrically from 0 in the
+    middle; the outermost on either side is twice its neighbour.
     """
 
     bins: int
@@ -23,10 +23,10 @@ class EdgesSpec:
 
 @dataclass(frozen=True)
 class QualitySpec:
-    """A number that distributions of `edges` add to scores of labels (Peng et al. 2024, A.1).
+    """The quality of a box, which is added to its scores of labels (Peng et al. 2024, A.1).
 
-    The `best` probabilities of each edge and their mean pass `layers` dense layers with ReLU between them, of
-    `hidden_size` numbers, to one number.
+    It is computed by `layers` dense layers of `hidden_size` numbers, with ReLU between them, from the `best`
+    probabilities of each edge and their mean.
     """
 
     edges: EdgesSpec

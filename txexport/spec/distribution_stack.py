@@ -1,4 +1,4 @@
-"""Stacks of queries whose boxes have distributions of edges."""
+"""Stacks of queries that predict a distribution for each edge of a box."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,20 @@ from txexport.spec.boxes import EdgesSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.enums import Activation
 from txexport.spec.hgnet_levels import HGNetLevelsSpec
-from txexport.spec.images_alone import WithoutBlocks
 from txexport.spec.norm import NormSpec
+from txexport.spec.places import PlacesAsQueries
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec
 
 
 @dataclass(frozen=True)
 class AggregationPyramidSpec:
-    """Maps of `size` channels that tell one another what they see (Peng et al. 2024, A.1).
+    """A feature pyramid over maps of `size` channels, to fine and back (Peng et al. 2024, A.1).
 
-    As in FusionPyramidSpec, but two maps are joined by a projection whose second half passes two stages of
-    `inner` channels, and all of what they leave is projected. A stage adds a projection and one through
-    `blocks` pairs of convolutions; a convolution of 3 by 3 places follows. Every second place is taken by
-    a convolution of each channel alone.
+    Two maps are concatenated and projected. Half of the result goes through two stages of `inner` channels,
+    each followed by a 3 by 3 convolution; the projection and the outputs of both stages are concatenated and
+    projected to `size`. A stage adds two projections, one of which goes through `blocks` pairs of
+    convolutions. On the way back, a depthwise convolution with a stride of 2 halves a map. The rest is as in
+    FusionPyramidSpec.
     """
 
     size: int
@@ -33,13 +34,14 @@ class AggregationPyramidSpec:
 
 
 @dataclass(frozen=True)
-class DistributionStackSpec(WithoutBlocks):
-    """Queries that begin as the likeliest places of an image's maps, with distributions of edges.
+class DistributionStackSpec(PlacesAsQueries):
+    """Queries that predict a distribution for each edge of a box (Peng et al. 2024, 4.1).
 
-    As ProposalStackSpec up to the queries (Zhao et al. 2024, 4); maps are projected only where places and
-    queries have different widths. A layer of `objects` joins what it reads by gates, with a norm of
-    `gate_norm`. The first one makes a box of each query; every one changes the distributions of its four
-    `edges`, whose means move the edges (Peng et al. 2024, 4.1).
+    Up to the queries, it is a ProposalStackSpec, but maps are projected only where maps and queries have
+    different widths. In a layer of `objects`, gates join queries with the output of cross-attention, and a
+    norm of `gate_norm` follows. The first layer predicts a box for each query. Every layer refines the scores
+    of four distributions, one for each of the box's `edges`; the mean of a distribution is the offset of its
+    edge from that first box.
     """
 
     embedding: HGNetLevelsSpec
@@ -59,31 +61,13 @@ class DistributionStackSpec(WithoutBlocks):
 
     def __post_init__(self) -> None:
         positive(self, "queries", "labels", "eps", "box_layers", "temperature")
-        inner, width, stack = self.embedding.hidden_size, self.hidden_size, "DistributionStackSpec"
-        if {self.cell_block.hidden_size, self.pyramid.size} != {inner}:
+        self.check(self.pyramid.size)
+        if self.gate_norm.size != self.hidden_size:
             raise SpecError(
-                f"{stack}: cells are {self.cell_block.hidden_size} wide and the pyramid {self.pyramid.size}, "
-                f"expected the embedding's {inner}"
-            )
-        if inner % 4:
-            raise SpecError(f"{stack}: the embedding is {inner} wide, expected a multiple of 4")
-        if self.gate_norm.size != width:
-            raise SpecError(f"{stack}: gates are {self.gate_norm.size} wide and queries {width}")
-        attention = self.attention.hidden_size, self.attention.levels, self.attention.num_heads
-        if attention != (width, self.embedding.levels, self.objects.num_heads):
-            raise SpecError(
-                f"{stack}: attention to {attention[1]} levels, {attention[0]} wide, of {attention[2]} heads; "
-                f"expected {self.embedding.levels}, {width} wide, of {self.objects.num_heads}"
-            )
-        for name, part, size in (("cells", self.cells, inner), ("objects", self.objects, width)):
-            if size % part.num_heads:
-                raise SpecError(f"{stack}: {part.num_heads} heads of {name}, expected a divisor of {size}")
-        if self.queries > self.embedding.length:
-            raise SpecError(
-                f"{stack}: {self.queries} queries of {self.embedding.length} places, expected no more"
+                f"DistributionStackSpec: gates are {self.gate_norm.size} wide and queries {self.hidden_size}"
             )
 
     @property
-    def hidden_size(self) -> int:
-        """Width of the hidden states that it returns."""
-        return self.object_block.hidden_size
+    def projected(self) -> bool:
+        """True where maps and queries have different widths."""
+        return self.embedding.hidden_size != self.hidden_size

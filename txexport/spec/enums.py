@@ -55,6 +55,7 @@ class Activation(StrEnum):
     SILU = "silu"
     TANH = "tanh"
     RELU_SQUARED = "relu_squared"  # So et al. 2021
+    PRELU = "prelu"  # with a learned slope, of feed-forward networks alone; He et al. 2015, 2.1
 
 
 class PositionKind(StrEnum):

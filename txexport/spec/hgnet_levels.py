@@ -10,12 +10,12 @@ STEM_STRIDE = 4  # of the stem's convolutions
 
 @dataclass(frozen=True)
 class HGNetStageSpec:
-    """`blocks` of `layers` convolutions of `inner` channels, each reading the one before.
+    """`blocks` of `layers` convolutions with `inner` channels, one after the other.
 
-    A block joins its input and all of their maps, and projects them twice: to half of `size` channels and to
-    `size`. Each block but the first is in a residual. A `light` convolution is one of 1 by 1 place and one
-    of `kernel` by `kernel` of each channel alone. With `halved`, one of 3 by 3 of each channel alone with a
-    stride of 2 comes first.
+    A block concatenates its input and the outputs of all of its convolutions, and projects them to half of
+    `size` channels and then to `size`. Each block but the first has a residual connection. A `light`
+    convolution is a 1 by 1 convolution followed by a depthwise one of `kernel` by `kernel`. With `halved`, a
+    depthwise 3 by 3 convolution with a stride of 2 comes first.
     """
 
     inner: int
@@ -39,10 +39,10 @@ class HGNetStageSpec:
 class HGNetLevelsSpec:
     """The maps of the last `levels` stages of an HGNetV2, each projected to `hidden_size` numbers.
 
-    The stem has `stem` channels within and `stem_size` behind it; batch norms of `eps` follow convolutions,
-    and ReLU, with a learned factor and addend behind it where `affine` (Peng et al. 2024, A.1). A projection
-    has a batch norm behind it. Images may have any height and width that `stride` divides; `image_size` is
-    that of reports and cases.
+    The stem has `stem` channels inside and `stem_size` at its end. A batch norm of `eps` and ReLU follow each
+    convolution, and where `affine` a learned factor and a learned addend (Peng et al. 2024, A.1). A batch
+    norm follows each projection. The height and width of an image are multiples of `stride`; `image_size` is
+    the one in reports and cases.
     """
 
     hidden_size: int

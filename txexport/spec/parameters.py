@@ -24,6 +24,7 @@ from txexport.spec import (
     XieluFeedForwardSpec,
 )
 from txexport.spec.attention_parameters import attention, cross_attention
+from txexport.spec.enums import Activation
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
@@ -45,10 +46,11 @@ def feed_forward(spec: NetworkSpec) -> Shapes:
 
 
 def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
-    """The projections up and down, and the gate's."""
+    """The projections up and down, the gate's, and the slope of PReLU."""
     up = linear(spec.hidden_size, spec.intermediate_size, spec.bias)
     down = linear(spec.intermediate_size, spec.hidden_size, spec.bias)
-    return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down)
+    slope: Shapes = {"act.weight": (1,)} if spec.activation is Activation.PRELU else {}
+    return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down) | slope
 
 
 def xielu_feed_forward(spec: XieluFeedForwardSpec) -> Shapes:

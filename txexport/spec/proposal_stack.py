@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from txexport.errors import SpecError, positive
+from txexport.errors import positive
 from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.enums import Activation
-from txexport.spec.images_alone import WithoutBlocks
+from txexport.spec.places import PlacesAsQueries
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 
@@ -29,7 +29,7 @@ class FusionPyramidSpec:
 
 
 @dataclass(frozen=True)
-class ProposalStackSpec(WithoutBlocks):
+class ProposalStackSpec(PlacesAsQueries):
     """Queries that begin as the likeliest places of an image's maps (Zhao et al. 2024, 4).
 
     `cells` are the layers over the coarsest map, of `cell_block`; then the `pyramid`. Of all places, the
@@ -53,33 +53,4 @@ class ProposalStackSpec(WithoutBlocks):
 
     def __post_init__(self) -> None:
         positive(self, "queries", "labels", "eps", "box_layers", "temperature")
-        inner, width, stack = self.embedding.hidden_size, self.hidden_size, "ProposalStackSpec"
-        if {self.cell_block.hidden_size, self.pyramid.size} != {inner}:
-            raise SpecError(
-                f"{stack}: cells are {self.cell_block.hidden_size} wide and the pyramid {self.pyramid.size}, "
-                f"expected the embedding's {inner}"
-            )
-        if inner % 4:
-            raise SpecError(f"{stack}: the embedding is {inner} wide, expected a multiple of 4")
-        if (self.attention.hidden_size, self.attention.levels) != (width, self.embedding.levels):
-            raise SpecError(
-                f"{stack}: attention to {self.attention.levels} levels, {self.attention.hidden_size} wide; "
-                f"expected {self.embedding.levels}, {width} wide"
-            )
-        if self.attention.num_heads != self.objects.num_heads:
-            raise SpecError(
-                f"{stack}: attention has {self.attention.num_heads} heads, expected the layers' "
-                f"{self.objects.num_heads}"
-            )
-        for name, part, size in (("cells", self.cells, inner), ("objects", self.objects, width)):
-            if size % part.num_heads:
-                raise SpecError(f"{stack}: {part.num_heads} heads of {name}, expected a divisor of {size}")
-        if self.queries > self.embedding.length:
-            raise SpecError(
-                f"{stack}: {self.queries} queries of {self.embedding.length} places, expected no more"
-            )
-
-    @property
-    def hidden_size(self) -> int:
-        """Width of the hidden states that it returns."""
-        return self.object_block.hidden_size
+        self.check(self.pyramid.size)

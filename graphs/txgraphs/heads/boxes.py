@@ -48,7 +48,7 @@ def refined_boxes_head(
 def quality_boxes_head(
     spec: HeadSpec, g: Body, x: ir.Value, references: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """Scores of labels that distributions of edges change, of boxes that queries come with.
+    """Scores of labels plus a quality from the distributions of edges (Peng et al. 2024, A.1).
 
     x (B,Q,W), boxes and scores of edges (B,Q,4+4*(bins+1)) -> logits (B,Q,labels), boxes (B,Q,4).
     """

@@ -31,7 +31,7 @@ def relu_convolution(
 
 @component("y")
 def light_convolution(affine: bool, outputs: int, kernel: int, eps: float, g: Body, x: ir.Value) -> ir.Value:
-    """A convolution of 1 by 1 place, and one of each channel alone with ReLU behind it.
+    """A 1 by 1 convolution, and a depthwise convolution followed by ReLU.
 
     x (B,inputs,R,C) -> y (B,outputs,R,C).
     """
@@ -68,7 +68,7 @@ def aggregation_block(
 
 @component("y")
 def hgnet_stem(spec: HGNetLevelsSpec, g: Body, pixel_values: ir.Value) -> ir.Value:
-    """Convolutions that quarter an image's sides: two of 2 by 2 places beside the largest of as many.
+    """The stem, which divides an image's sides by 4: two 2 by 2 convolutions beside a 2 by 2 max pooling.
 
     pixel_values (B,channels,height,width) -> x (B,stem_size,height/4,width/4).
     """

@@ -59,7 +59,7 @@ class RefinedBoxesHead(nn.Module):
 
 
 class QualityBoxesHead(nn.Module):
-    """Scores of labels that distributions of edges change, of boxes that queries come with."""
+    """Scores of labels plus a quality from the distributions of edges (Peng et al. 2024, A.1)."""
 
     def __init__(self, spec: HeadSpec, hidden_size: int):
         super().__init__()

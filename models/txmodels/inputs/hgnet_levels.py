@@ -37,7 +37,7 @@ class ReluConvolution(nn.Module):
 
 
 class LightConvolution(nn.Module):
-    """A convolution of 1 by 1 place, and one of each channel alone with ReLU behind it."""
+    """A 1 by 1 convolution, and a depthwise convolution followed by ReLU."""
 
     def __init__(self, affine: bool, inputs: int, outputs: int, kernel: int, eps: float):
         super().__init__()
@@ -79,7 +79,7 @@ class AggregationBlock(nn.Module):
 
 
 class HgnetStem(nn.Module):
-    """Convolutions that quarter an image's sides: two of 2 by 2 places beside the largest of as many."""
+    """The stem, which divides an image's sides by 4: two 2 by 2 convolutions beside a 2 by 2 max pooling."""
 
     def __init__(self, spec: HGNetLevelsSpec):
         super().__init__()

@@ -3,7 +3,7 @@
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.parts.part import Shape
-from txexport.parts.proposals import box
+from txexport.parts.query_layers import box
 from txexport.spec import HeadKind, HeadSpec
 from txexport.spec.shapes import Shapes, linear, under
 

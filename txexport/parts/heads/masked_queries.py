@@ -4,6 +4,7 @@ from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.parts.heads.masks import normed_convolution
 from txexport.parts.part import Shape
+from txexport.parts.query_layers import deformable, normed, repeated, separate
 from txexport.spec import (
     DeformablePyramidSpec,
     FeedForwardSpec,
@@ -42,12 +43,14 @@ class MaskedQueries:
         shapes["levels.weight"] = (masks.pyramid.levels, width)
         shapes |= {"queries.weight": (masks.queries, width), "first.weight": (masks.queries, width)}
         network = FeedForwardSpec(width, masks.layers.intermediate_size, masks.block.activation)
-        parts = {"attention": _separate(width), "cross_attention": _separate(width)}
+        parts = {
+            "attention": separate(width),
+            "cross_attention": separate(width),
+            "feed_forward": feed_forward(network),
+        }
         scale = norm(masks.block.norm)
-        for layer in range(masks.layers.num_layers):
-            for part, weights in (parts | {"feed_forward": feed_forward(network)}).items():
-                shapes |= under(f"query_layers.{layer}.{part}", weights)
-                shapes |= under(f"query_layers.{layer}.{part}_norm", scale)
+        layers = repeated(masks.layers.num_layers, normed(parts, scale))
+        shapes |= under("query_layers", layers)
         shapes |= under("query_norm", scale) | under("classes", linear(width, head.labels, True))
         for layer in range(MASK_LAYERS):
             size = masks.pyramid.size if layer == MASK_LAYERS - 1 else width
@@ -95,27 +98,12 @@ def _pyramid(pyramid: DeformablePyramidSpec) -> Shapes:
     for number, size in enumerate(reversed(coarser)):
         shapes |= under(f"projects.{number}", normed_convolution(size, 1, pyramid.norm, True))
     shapes["levels.weight"] = (pyramid.levels, width)
-    spec = pyramid.attention
-    count = spec.sampled
-    attention: Shapes = {}
-    for name, size in {"offsets": 2 * count, "shares": count, "v": width, "o": width}.items():
-        attention |= under(name, linear(width, size, True))
     network = feed_forward(FeedForwardSpec(width, pyramid.layers.intermediate_size, pyramid.block.activation))
-    for layer in range(pyramid.layers.num_layers):
-        for part, weights in {"attention": attention, "feed_forward": network}.items():
-            shapes |= under(f"layers.{layer}.{part}", weights)
-            shapes |= under(f"layers.{layer}.{part}_norm", norm(pyramid.block.norm))
+    parts = {"attention": deformable(pyramid.attention), "feed_forward": network}
+    shapes |= under("layers", repeated(pyramid.layers.num_layers, normed(parts, norm(pyramid.block.norm))))
     shapes |= under("side", normed_convolution(finest, 1, pyramid.norm))
     shapes |= under("convolution", normed_convolution(width, 3, pyramid.norm))
     return shapes | {"project.weight": (pyramid.size, width, 1, 1), "project.bias": (pyramid.size,)}
-
-
-def _separate(width: int) -> Shapes:
-    """Query, key, value and output projections."""
-    shapes: Shapes = {}
-    for name in ("q", "k", "v", "o"):
-        shapes |= under(name, linear(width, width, True))
-    return shapes
 
 
 HEAD = MaskedQueries()

@@ -123,7 +123,7 @@ def stages(embedding: HGNetLevelsSpec) -> list[tuple[int, HGNetStageSpec]]:
 
 
 def depthwise_norm(size: int, kernel: int) -> Shapes:
-    """A convolution of each channel alone, and a batch norm."""
+    """A depthwise convolution, and a batch norm."""
     return convolution_norm(1, size, kernel)
 
 

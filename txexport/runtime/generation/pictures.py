@@ -57,11 +57,15 @@ def check_reads(bundle: LoadedBundle, images: bool, sounds: bool) -> None:
         ("sounds", sounds, bundle.reads_sounds),
     ):
         if present and not read:
-            other = "text alone" if bundle.image_token_id is None else "text with images"
-            other = "text with sounds" if bundle.reads_sounds else other
-            prompts = {SOUND: "a sound as a prompt", IMAGE: "an image as a prompt"}
-            other = prompts.get(bundle.prompt_kind, other)
-            raise InputError(f"{what} are given, and {bundle} reads {other}; leave them out")
+            raise InputError(f"{what} are given, and {bundle} reads {_read(bundle)}; leave them out")
+
+
+def _read(bundle: LoadedBundle) -> str:
+    """The inputs of a bundle in words."""
+    if bundle.reads_sounds or bundle.reads_images:
+        return "text with sounds" if bundle.reads_sounds else "text with images"
+    prompts = {SOUND: "a sound as a prompt", IMAGE: "an image as a prompt"}
+    return prompts.get(bundle.prompt_kind, "text alone")
 
 
 def prompts_of(bundle: LoadedBundle) -> PicturePrompts | SoundPrompts:
