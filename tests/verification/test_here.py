@@ -234,7 +234,11 @@ def test_damaged_answers_are_refused(change, message, proved):
         txexport.verify_here(folder)
 
 
-@pytest.mark.parametrize("content", [b"", b"none", gzip.compress(b" " * 2**25), gzip.compress(b"[" * 10**5)])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"none", gzip.compress(b" " * 2**25), gzip.compress(b"[" * 10**5)],
+    ids=["empty", "no gzip", "large", "deep"],  # each worker names them alike: gzip writes the time
+)
 def test_a_file_that_holds_no_answers_is_refused(content, proved):
     folder = proved("bert")
     (folder / ANSWERS).write_bytes(content)
