@@ -43,6 +43,13 @@ def running(folders, limits=LIMITS, keys=(), send_buffer=None, most=512, origins
                 one.stop()
 
 
+def slowed(served, name, monkeypatch):
+    """Let each step of a bundle take 20 ms more: what is ready at once is sent as one piece."""
+    batch = served[name].generation.batch
+    step = batch.step
+    monkeypatch.setattr(batch, "step", lambda: time.sleep(0.02) or step())
+
+
 def texts_running(served, name="python-completer"):
     return served[name].generation.running + served[name].generation.waiting
 

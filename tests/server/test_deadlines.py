@@ -3,11 +3,10 @@
 import asyncio
 import json
 import socket
-import time
 
 import httpx
 import pytest
-from helpers.serving import running, texts_running, wait_until
+from helpers.serving import running, slowed, texts_running, wait_until
 from starlette.requests import Request
 
 from txexport.errors import InputError
@@ -21,9 +20,7 @@ ASKED = {"model": "python-completer", "prompt": "def read(", "max_tokens": 150}
 @pytest.fixture
 def slow(server, monkeypatch):
     """A server whose steps take 20 ms."""
-    batch = server[1]["python-completer"].generation.batch
-    step = batch.step
-    monkeypatch.setattr(batch, "step", lambda: time.sleep(0.02) or step())
+    slowed(server[1], "python-completer", monkeypatch)
     return server
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from demonstration.scenes import REQUEST, TOOL
 from helpers.project import ROOT
-from helpers.serving import running
+from helpers.serving import running, slowed
 from openai import OpenAI
 
 import txexport
@@ -15,18 +15,24 @@ ASKED = {"role": "user", "content": REQUEST}
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
+def server(tmp_path_factory):
     bundle = tmp_path_factory.mktemp("chat") / "chat"
     txexport.export(ROOT / "models/pretrained/chatter", bundle, only="native")
-    with running({"chat": bundle}) as (address, _):
-        yield OpenAI(base_url=f"{address}/v1", api_key="any", max_retries=0)
+    with running({"chat": bundle}) as running_server:
+        yield running_server
 
 
-def test_an_answer_ends_and_its_stream_is_the_same_text(client):
+@pytest.fixture(scope="module")
+def client(server):
+    return OpenAI(base_url=f"{server[0]}/v1", api_key="any", max_retries=0)
+
+
+def test_an_answer_ends_and_its_stream_is_the_same_text(client, server, monkeypatch):
     messages = [QUESTION]
     answer = client.chat.completions.create(model="chat", messages=messages).choices[0]
     assert answer.message.content == "The capital of France is Paris."
     assert answer.finish_reason == "stop"
+    slowed(server[1], "chat", monkeypatch)
     stream = list(client.chat.completions.create(model="chat", messages=messages, stream=True))
     pieces = [chunk.choices[0].delta.content or "" for chunk in stream]
     assert "".join(pieces) == answer.message.content
