@@ -264,7 +264,7 @@ HEADS = (
 # whose arguments differ from their twin's, or whose twins are methods of a base class.
 SPECIALISED = {
     "inputs/log_mel.py": {"masked_sound_embedding", "every_second"},
-    "mask.py": {"filled_slots"},
+    "mask.py": {"filled_behind", "filled_slots"},
     "feature_fusion.py": {"convolution"},
     "stack.py": {
         "biased_masks",

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 from onnxscript import GraphBuilder, OnnxFunction
 
-from txexport.contracts import Port, Signature, layer_outputs
+from txexport.contracts import Port, Signature, cache_names, layer_outputs
 from txexport.formats import FLOAT32, Use, part_name
 from txgraphs import DOMAIN, OPSET
 from txgraphs._constants import make_tensors
@@ -21,14 +21,21 @@ class Graph(Nodes):
     """A graph under construction; `stored` are the parameters that its calls may request, by name.
 
     `uses` are the uses of all requested parameters, stored or not. `promised` are outputs still to be added,
-    `asked` the kinds of outputs of every layer among them.
+    `asked` the kinds of outputs of every layer among them. A `captured` graph has no branches, and copies no
+    values between the processor and a device.
     """
 
-    def __init__(self, name: str, stored: Mapping[str, Parameter], dtype: ir.DataType = ir.DataType.FLOAT):
+    def __init__(
+        self,
+        name: str,
+        stored: Mapping[str, Parameter],
+        dtype: ir.DataType = ir.DataType.FLOAT,
+        captured: bool = False,
+    ):
         self.graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1}, name=name)
         self.builder = GraphBuilder(self.graph)
         self.op: Any = self.builder.op
-        self.stored, self._dtype = stored, dtype
+        self.stored, self._dtype, self.captured = stored, dtype, captured
         self.uses: dict[str, set[Use]] = {}
         self._standing: dict[tuple[str, Use], Mapping[str, ir.Value]] = {}
         self.functions: dict[str, ir.Function] = {}
@@ -58,23 +65,33 @@ class Graph(Nodes):
         return value
 
     def declare(self, signature: Signature) -> dict[str, ir.Value]:
-        """Make the inputs of a contract, by name; its outputs are then promised.
+        """Make the inputs of a contract, by name, as the graph computes with them; its outputs are promised.
 
-        The contract's floats have the number type of the graph.
+        The contract's floats are float32, those of caches have the number type of the graph.
         """
         self.promised = {port.name: port for port in signature.outputs}
         self.asked = layer_outputs.kinds(signature.outputs)
-        return {port.name: self.input(port.name, self._type(port), port.shape) for port in signature.inputs}
+        return {port.name: self._declared(port) for port in signature.inputs}
+
+    def _declared(self, port: Port) -> ir.Value:
+        """The input of a port, in the graph's number type."""
+        value = self.input(port.name, self._type(port), port.shape)
+        if value.dtype in (self.dtype, ir.DataType.INT64, ir.DataType.BOOL):
+            return value
+        return self.op.Cast(value, to=self.dtype)
 
     def add_outputs(self, values: Mapping[str, ir.Value]) -> None:
         """Make each value the contract's output of that name."""
         for name, value in values.items():
             port = self.promised.pop(name)
-            self.output(value, name, self._type(port), port.shape)
+            kind = self._type(port)
+            if kind == ir.DataType.FLOAT and self.dtype != kind:
+                value = self.op.Cast(value, to=kind)
+            self.output(value, name, kind, port.shape)
 
     def _type(self, port: Port) -> ir.DataType:
-        kind = ir.DataType[port.dtype.upper()]
-        return self.dtype if kind == ir.DataType.FLOAT else kind
+        cached = cache_names.is_past(port.name) or cache_names.is_present(port.name)
+        return self.dtype if cached else ir.DataType[port.dtype.upper()]
 
     def constant(self, name: str, numbers: list[int]) -> ir.Value:
         """A vector of int64."""

@@ -78,14 +78,15 @@ def cached_attention(
     A static cache has P = T = C and takes cache_lengths (B), the slots that each row has filled; it takes a
     mask only where `weighted`, or the spec is not `maskless_static`. Of a shared buffer, no more than `used`
     (1) slots are read, and its mask is (B,1,S,used): a runtime computes with all that it is given, seen or
-    not. With logits_indices (B,L), those tokens alone ask: y is (B,L,W), and the mask, (B,1,L,T), is never
-    left out. Without a mask, `filled` (B) are the slots that are filled then. Where heads share keys,
+    not. With logits_indices (B,L), y is (B,L,W), and the mask (B,1,L,T): those tokens alone ask. Without a
+    mask, all do, and `filled` (B) are the slots that are filled then. Where heads share keys,
     `single` (1) may tell whether one token is new. Queries are multiplied by `growth` (B,S,1).
     """
     op = g.op
-    turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, R)
-    q = heads_of(spec, g, "q", asked(g, x, logits_indices), *turns)  # (B, N, L, H)
-    q = grown(g, q, asked(g, more.get("growth"), logits_indices))
+    first, last = (logits_indices, None) if filled is None else (None, logits_indices)
+    turns = asked(g, cos, first), asked(g, sin, first)  # (B, L, R)
+    q = heads_of(spec, g, "q", asked(g, x, first), *turns)  # (B, N, L, H)
+    q = grown(g, q, asked(g, more.get("growth"), first))
     new_k, new_v = _keys_and_values(spec, g, x, cos, sin)  # (B, K, S, H)
     if cache == Cache.STATIC:
         k = op.TensorScatter(past_k, new_k, cache_lengths)  # (B, K, C, H)
@@ -94,7 +95,7 @@ def cached_attention(
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
     mixed, *weights = mixed_heads(spec, weighted, g, q, k, v, mask, filled, single, more.get("used"))
-    mixed = _gated_output(spec, g, asked(g, x, logits_indices), mixed)  # (B, L, N*H)
+    mixed = asked(g, _gated_output(spec, g, asked(g, x, first), mixed), last)  # (B, L, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, L, W)
     return y, k, v, *weights
 

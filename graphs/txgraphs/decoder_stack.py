@@ -14,6 +14,7 @@ from txgraphs.mask import (
     cache_mask,
     causal_mask,
     counted_tokens,
+    filled_behind,
     filled_slots,
     filled_then,
     masked_tokens,
@@ -68,8 +69,10 @@ def decoder(
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
     cache_lengths = inputs.get(names.CACHE_LENGTHS)
     placed: tuple[ir.Value | None, list[Masks]] = None, no_masks(spec)
+    new_slots: ir.Value | None = None
     if slots is not None and cache == Cache.STATIC:
-        placed = _over_slots(spec, graph, inputs, slots, given.weighted, logits_indices, groups)
+        new_slots = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+        placed = _over_slots(spec, graph, inputs, slots, new_slots, given.weighted, logits_indices, groups)
     elif slots is not None:
         placed = _over_past(spec, graph, inputs, slots, groups)
     places, masks = placed
@@ -104,13 +107,14 @@ def decoder(
             )
             present.append(tuple(states))
             continue
-        if cache == Cache.STATIC and not given.weighted and names.LOGITS_INDICES not in context:
-            if block.masked.shares_keys and not room:  # graphs for other clients do not branch
+        every = graph.captured or names.LOGITS_INDICES not in context
+        if cache == Cache.STATIC and not given.weighted and every:
+            if block.masked.shares_keys and not room and not graph.captured:  # only our own graphs branch
                 single = single or graph.call(single_token, input_ids, name="single")
                 context["single"] = single
             grouped = groups is not None or names.PREFIX_LENGTHS in inputs
             if block.masked.maskless_static and not grouped:
-                filled = filled or graph.call(filled_then, input_ids, cache_lengths, name="filled")
+                filled = filled or _filled(graph, input_ids, cache_lengths, new_slots)
                 context |= {"mask": None, "filled": filled}
         place = graph / f"decoder.layers.{layer}"
         if vectors is not None:
@@ -170,17 +174,17 @@ def _over_slots(
     graph: Graph,
     inputs: dict[str, ir.Value],
     past_k: ir.Value,
+    slots: ir.Value,
     weighted: bool,
     logits_indices: ir.Value | None,
     groups: ir.Value | None,
 ) -> tuple[ir.Value, list[Masks]]:
     """Positions of new tokens (B,S), and of each layer by window the masks (B,1,S,C) that are read.
 
-    past_k (B,K,C,H), or what else tells C as the third dimension. With logits_indices (B,L) the last layer's
-    masks are (B,1,L,C).
+    past_k (B,K,C,H), or what else tells C as the third dimension; `slots` (B,S) of the new tokens. With
+    logits_indices (B,L) the last layer's masks are (B,1,L,C).
     """
-    input_ids, cache_lengths = inputs[names.INPUT_IDS], inputs[names.CACHE_LENGTHS]
-    slots = graph.call(positions, input_ids, cache_lengths, name="positions")  # (B, S)
+    cache_lengths = inputs[names.CACHE_LENGTHS]
     places = inputs.get(names.POSITION_IDS, slots)  # those of the slots, unless they are given
     bounded = names.PREFIX_LENGTHS not in inputs
     if not bounded:
@@ -193,7 +197,8 @@ def _over_slots(
     before = _slot_masks(spec, graph, every[:-1], slots, past_k, all_read, bounded, *together)
     if groups is not None:
         together = graph.op.GatherElements(groups, logits_indices, axis=1), groups, cache_lengths
-    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, True, bounded, *together)
+    all_read = all_read or not graph.captured
+    return places, before + _slot_masks(spec, graph, every[-1:], asked, past_k, all_read, bounded, *together)
 
 
 def _slot_masks(
@@ -270,6 +275,15 @@ def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
 def no_masks(spec: TextStackSpec) -> list[Masks]:
     """The masks of a stack without attention: none in any layer."""
     return [{}] * spec.num_layers
+
+
+def _filled(
+    graph: Graph, input_ids: ir.Value, cache_lengths: ir.Value | None, new_slots: ir.Value | None
+) -> ir.Value:
+    """The slots (B) that each row has filled when they are read."""
+    if graph.captured:
+        return graph.call(filled_behind, new_slots, name="filled")
+    return graph.call(filled_then, input_ids, cache_lengths, name="filled")
 
 
 def keys_of(spec: TextStackSpec, past: KeyValues) -> ir.Value:

@@ -111,6 +111,14 @@ def filled_then(input_ids, cache_lengths):
 
 
 @script(domain, default_opset=op)
+def filled_behind(slots):
+    """As `filled_then`, of the slots (B,S) of the new tokens, without a shape, which the processor has."""
+    last = op.Gather(slots, op.Constant(value_int=-1), axis=1)  # (B)
+    filled = last + op.Constant(value_int=1)
+    return filled
+
+
+@script(domain, default_opset=op)
 def counted_tokens(input_ids, new_lengths):
     """input_ids (B,S), new_lengths (B) -> whether a token is one of its row's first new_lengths (B,S,1)."""
     zero, one = op.Constant(value_int=0), op.Constant(value_int=1)

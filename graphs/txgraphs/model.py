@@ -25,6 +25,6 @@ def models(
     """
 
     def new(role: str) -> Graph:
-        return Graph(role, with_shared(spec, stored(role)), dtype)
+        return Graph(role, with_shared(spec, stored(role)), dtype, contract.captured)
 
     return BUILDERS[type(spec)](spec, contract.cache or Cache.STATIC, signatures(spec, contract), new)

@@ -31,8 +31,9 @@ def shared_attention(
     weights (B,N,S,T). The other inputs as those of cached_attention.
     """
     kind = spec.attention
-    turns = asked(g, cos, logits_indices), asked(g, sin, logits_indices)  # (B, L, R)
-    q = heads_of(kind, g, "q", asked(g, x, logits_indices), *turns)  # (B, N, L, H)
+    first, last = (logits_indices, None) if filled is None else (None, logits_indices)
+    turns = asked(g, cos, first), asked(g, sin, first)  # (B, L, R)
+    q = heads_of(kind, g, "q", asked(g, x, first), *turns)  # (B, N, L, H)
     mixed, *weights = mixed_heads(kind, weighted, g, q, k, v, mask, filled, single, fewer.get("used"))
-    y = linear(kind.output_bias, g / "o", mixed)  # (B, L, W)
+    y = linear(kind.output_bias, g / "o", asked(g, mixed, last))  # (B, L, W)
     return y, *weights

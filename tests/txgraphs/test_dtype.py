@@ -24,6 +24,7 @@ from txgraphs.query_stack import sine_positions
 from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import DYNAMIC, ECOSYSTEM, ONE_PASS, SHARED, STATIC
+from txexport.contracts.cache_names import is_past, is_present
 from txexport.formats import FLOAT32
 from txexport.spec import DecoderSpec, PatchSpec, RotarySpec, StabilitySpec
 
@@ -64,7 +65,14 @@ def test_numbers_of_a_graph_are_of_its_type(model, dtype, opset, checkpoint_of):
             proto = ir.to_proto(graph.model("test", opset))
             onnx.checker.check_model(proto, full_check=True)
             kinds = {port.type.tensor_type.elem_type for port in (*proto.graph.input, *proto.graph.output)}
-            assert kinds <= {int(dtype), onnx.TensorProto.INT64, onnx.TensorProto.BOOL}
+            others = {onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL}
+            assert kinds <= {int(dtype)} | others
+            caches = {
+                port.type.tensor_type.elem_type
+                for port in (*proto.graph.input, *proto.graph.output)
+                if is_past(port.name) or is_present(port.name)
+            }
+            assert caches <= {int(dtype)}
 
 
 RANDOM = np.random.default_rng(0)

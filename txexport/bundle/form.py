@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from txexport.formats import DEFAULT
+from txexport.contracts import roles
+from txexport.formats import COMPUTED, DEFAULT, DTYPES, Dtype
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class ExportOptions:
     - `cache`, `opset`: of our own graphs; others have HUB_OPSET of export at most, but over a shared buffer.
     - `inline`: our graphs have no functions. `single_file`: weights are inside the graph.
     - `only`: "native" if only our graphs were written, "hub" if only those for other clients, None for both.
-    - `client`: the client that the hub graphs are laid out for; None is the common layout.
+    - `client`: the client that the hub graphs are laid out for, or "cuda", for which our own are written;
+      None is the common layout.
     - `dtypes`: the dtypes of the bundle by name; the first is the default.
     - `keep`: patterns of names of parameters that stay float32 in all dtypes.
     - `calibrated`: the texts of a calibration, by dtype.
@@ -51,3 +53,9 @@ class ExportOptions:
     rope_factors: str | None = None
     image_size: list[int] | None = None
     language: str | None = None
+
+    def dtype(self, name: str) -> Dtype:
+        """The dtype of that name, one of `dtypes`, as these options have it."""
+        if self.client == roles.CUDA and name in COMPUTED:
+            return COMPUTED[name]
+        return DTYPES[name] if self.centred else DTYPES[name].uncentred

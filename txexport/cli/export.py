@@ -55,9 +55,10 @@ samples = click.option(
 @click.option(
     "--for",
     "client",
-    type=click.Choice(["web", "openvino", "triton", "genai"]),
+    type=click.Choice(["web", "openvino", "triton", "genai", "cuda"]),
     help="Layout for one client: browsers, OpenVINO, Triton's model repository, or a decoder with the shared "
-    "buffer of onnxruntime-genai.",
+    "buffer of onnxruntime-genai; or graphs for txexport's runtime on CUDA, which CUDA can capture, and whose "
+    "float16 computes in float16.",
 )
 @click.option(
     "--dtype",

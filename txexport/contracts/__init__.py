@@ -8,6 +8,8 @@ contract whose graphs also give hidden states and attention weights of every lay
 the inputs and outputs of a model's graphs by a contract.
 """
 
+from dataclasses import replace
+
 from txexport.contracts.contract import Contract, Port, Signature
 from txexport.contracts.dynamic import DYNAMIC
 from txexport.contracts.ecosystem import ECOSYSTEM
@@ -27,9 +29,15 @@ __all__ = [
     "Contract",
     "Port",
     "Signature",
+    "for_cuda",
     "of_cache",
     "with_outputs",
 ]
+
+
+def for_cuda(contract: Contract) -> Contract:
+    """One of our contracts, with graphs that CUDA captures."""
+    return replace(contract, captured=True)
 
 
 def of_cache(cache: str | None) -> Contract:

@@ -22,6 +22,7 @@ from txexport.contracts import (
     ECOSYSTEM,
     SHARED,
     Contract,
+    for_cuda,
     names,
     of_cache,
     roles,
@@ -77,8 +78,7 @@ class BundlePlan:
         self.spec, self.options, self.integers = resolved.spec, options, integers
         self.model_type, self.translated = resolved.model_type, resolved.translated
         self.weights = with_shared(self.spec, resolved.weights)
-        known = {name: DTYPES[name] if options.centred else DTYPES[name].uncentred for name in options.dtypes}
-        self.dtypes = {name: DtypePlan(checkpoint, self, dtype) for name, dtype in known.items()}
+        self.dtypes = {name: DtypePlan(checkpoint, self, options.dtype(name)) for name in options.dtypes}
 
     @property
     def native(self) -> list[PlannedGraph]:
@@ -125,7 +125,7 @@ class DtypePlan:
         self.native: list[PlannedGraph] = []
         self.hub: list[PlannedGraph] = []
         if self.options.only != "hub":
-            own = with_outputs(of_cache(self.options.cache), tuple(self.options.outputs))
+            own = with_outputs(_own_contract(self.options), tuple(self.options.outputs))
             for role in signatures(self.spec, own):
                 path = roles.native_path(role, own.cache, dtype.suffix)
                 self.native.append(PlannedGraph(path, role, own, dtype.name))
@@ -210,10 +210,11 @@ class DtypePlan:
             )
 
     def _native(self, stored: Mapping[str, Parameter]) -> Iterator[tuple[PlannedGraph, ir.Model]]:
-        graphs = models(self.spec, self.native[0].contract, lambda role: stored)
+        dtype = ir.DataType[self.dtype.computes]
+        graphs = models(self.spec, self.native[0].contract, lambda role: stored, dtype)
         for planned in self.native:
             model = graphs[planned.role].model(version("txexport"), self.options.opset)
-            yield planned, flatten(model) if self.options.inline else model
+            yield planned, flatten(model, dtype) if self.options.inline else model
 
     def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[PlannedGraph, ir.Model]]:
         """The graphs, each over its `stored` parameters."""
@@ -236,6 +237,12 @@ class DtypePlan:
             result |= flat(lambda role: stored[role], SHARED, self.options.opset)
         for planned in self.hub:
             yield planned, tidied(result[planned.role])
+
+
+def _own_contract(options: ExportOptions) -> Contract:
+    """That of the native graphs."""
+    contract = of_cache(options.cache)
+    return for_cuda(contract) if options.client == roles.CUDA else contract
 
 
 def least_runtime(model: ir.Model) -> str:

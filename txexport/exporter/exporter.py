@@ -13,15 +13,17 @@ from txexport.bundle.manifest import Manifest
 from txexport.bundle.source import as_asked, merged
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.hub import opened
-from txexport.contracts import roles
+from txexport.contracts import of_cache, roles
+from txexport.contracts.cache_names import is_state
 from txexport.errors import InputError, UnsupportedError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import Item, write_bundle
 from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.options import check_options, resolved_options
+from txexport.exporter.parameter_formats import EXPERT_ROUTERS
 from txexport.formats import DEFAULT, DTYPES, STORED
-from txexport.parts import check_outputs, for_others
+from txexport.parts import check_outputs, for_others, signatures
 from txexport.spec import CrossVisionLanguageSpec
 from txexport.support.aliases import dtype_named
 from txexport.support.arguments import arguments_from
@@ -102,7 +104,8 @@ def export(arguments: ExportArguments) -> Manifest:
     `single_file` embeds the weights in each graph, up to 2 GB. `client` chooses the layout for one client:
     "web" (browsers; each graph has its own weights), "openvino" (graphs at the root), "triton" (a model
     repository) or "genai" (an additional graph of `opset` with onnxruntime-genai's shared buffer).
-    `single_file` and `client` imply "hub".
+    `single_file` and these imply "hub". "cuda" implies "native": graphs that CUDA graphs can capture, and
+    whose float16 computes in float16; numbers of other dtypes stay float32.
 
     `dtype` is a name in `formats.DTYPES`, or several in a list or separated by commas; each has its own
     graphs and weights, and the first is the default when the bundle is loaded. None is "stored" for a
@@ -164,7 +167,27 @@ def _checked_options(
         )
     if options.client == roles.GENAI:
         check_genai(resolved.spec, resolved.task)
+    _check_computed(options, resolved)
     return options
+
+
+def _check_computed(options: ExportOptions, resolved: families.Resolved) -> None:
+    """Raise InputError or UnsupportedError for what a dtype in which graphs compute cannot have."""
+    computed = [name for name in options.dtypes if not options.dtype(name).single]
+    if not computed:
+        return
+    why, every = None, signatures(resolved.spec, of_cache(options.cache)).values()
+    if any(is_state(port.name) for one in every for port in one.inputs):
+        why = "its states stay float32"
+    elif any(name.endswith(EXPERT_ROUTERS) for name in resolved.weights):
+        why = "a rounding error selects other experts"
+    if why is not None:
+        raise UnsupportedError(
+            f"graphs for CUDA compute in {computed[0]}, and {resolved.model_type} cannot: {why}; export "
+            "float32, or bfloat16, which is stored narrow and computes in float32"
+        )
+    if options.keep:
+        raise InputError(f"graphs for CUDA compute in {computed[0]} alone; leave out --keep")
 
 
 def _split(names: str | Sequence[str]) -> list[str]:

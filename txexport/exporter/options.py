@@ -37,6 +37,14 @@ def check_options(options: ExportOptions, checkpoint: Checkpoint) -> None:
 def resolved_options(task: Task, options: ExportOptions) -> ExportOptions:
     """The options with their defaults for the task. Raises InputError for options that exclude each other."""
     options = replace(options, outputs=[name for name in OUTPUTS if name in options.outputs])
+    if options.client == roles.CUDA:
+        if options.only == "hub" or options.single_file:
+            what = "a single file is" if options.single_file else "hub graphs are"
+            raise InputError(f"'cuda' is for native graphs, and {what} for other clients; leave out one")
+        if options.cache == Cache.DYNAMIC:
+            raise InputError("a dynamic cache cannot be captured by CUDA; leave out --cache dynamic")
+        cache = contract_of(task, options.cache).cache
+        return replace(options, cache=cache and cache.value, only="native")
     others = options.single_file or options.client is not None
     if others and options.only == "native":
         what = "a single file is" if options.single_file else f"'{options.client}' is"

@@ -8,11 +8,20 @@ from weakref import WeakKeyDictionary
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.weight_resolution import Weight
 from txexport.errors import InputError, shown
-from txexport.formats import FLOAT32_IN_OUT, Dtype, NumberFormat, StoredIntegers, Use, stored_integers
+from txexport.formats import (
+    FLOAT32,
+    FLOAT32_IN_OUT,
+    Dtype,
+    NumberFormat,
+    StoredIntegers,
+    Use,
+    stored_integers,
+)
 
 HEADS = ("head.weight",)  # projects to scores of the vocabulary, or of labels
 # Small, and a rounding error selects another expert, or mixes vectors of a token in other shares.
-ROUTERS = (".router.weight", ".router.project.weight", ".streams.predict.weight", ".streams.correct.weight")
+EXPERT_ROUTERS = (".router.weight", ".router.project.weight")
+ROUTERS = (*EXPERT_ROUTERS, ".streams.predict.weight", ".streams.correct.weight")
 Uses = Mapping[str, AbstractSet[Use]]  # patterns of names of parameters
 
 
@@ -51,7 +60,7 @@ def formats_of(weights: Mapping[str, Weight], asked: Iterable[Uses], dtype: Dtyp
     routers = {weights[name].key for name in weights if name.endswith(ROUTERS)}
     return {
         name: FLOAT32_IN_OUT
-        if weight.key in routers
+        if weight.key in routers and dtype.others is FLOAT32
         else dtype.choose(weight.shape, uses[weight.key], weight.key in heads)
         for name, weight in weights.items()
     }

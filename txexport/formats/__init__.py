@@ -8,6 +8,7 @@ from txexport.formats.blocks import Blocks
 from txexport.formats.calibrated import CalibratedInt4, Integers
 from txexport.formats.dtypes import (
     ACCURACY_LEVEL,
+    COMPUTED,
     DEFAULT,
     DTYPES,
     INT8_ACTIVATIONS,
@@ -35,6 +36,7 @@ from txexport.formats.stored import StoredIntegers, stored_integers
 
 __all__ = [
     "ACCURACY_LEVEL",
+    "COMPUTED",
     "DEFAULT",
     "DTYPES",
     "FLOAT",

@@ -4,7 +4,14 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from txexport.formats.float16 import BFLOAT16_IN_OUT, BFLOAT16_ROWS, FLOAT16_IN_OUT, FLOAT16_ROWS
+from txexport.formats.float16 import (
+    BFLOAT16_IN_OUT,
+    BFLOAT16_ROWS,
+    FLOAT16_COMPUTED,
+    FLOAT16_COMPUTED_IN_OUT,
+    FLOAT16_IN_OUT,
+    FLOAT16_ROWS,
+)
 from txexport.formats.float32 import FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.int4 import in_blocks
 from txexport.formats.int8 import INT8_CENTRED, INT8_FAST, INT8_IN_OUT, INT8_ROWS
@@ -27,9 +34,9 @@ class Dtype:
     `suffix` ends the names of files, as in transformers.js. Formats by use: `product` for a matrix (out,in)
     that is only multiplied with, or the size of int4's blocks; `narrow` for such a matrix with no more
     outputs than inputs, if it differs; `head` for the projection to the vocabulary; `table` for a matrix
-    whose rows are looked up. All other parameters stay float32. `opset` is the oldest with the operators of
+    whose rows are looked up; `others` for all other parameters. `opset` is the oldest with the operators of
     these formats. With `rounds_blocks`, the runtime rounds activations to int8 before products with blocks of
-    integers.
+    integers. Graphs compute in `computes`, ONNX's name of float32 or float16.
     """
 
     name: str
@@ -40,11 +47,13 @@ class Dtype:
     narrow: NumberFormat | None = None
     opset: int = 17
     rounds_blocks: bool = False
+    others: NumberFormat = FLOAT32
+    computes: str = "FLOAT"
 
     def choose(self, shape: tuple[int, ...], uses: AbstractSet[Use], head: bool) -> NumberFormat:
         """The format of a parameter of that shape with those uses; `head` is True for a head's projection."""
         if len(shape) != 2 or Use.WHOLE in uses:
-            return FLOAT32
+            return self.others
         if Use.LOOKUP in uses:
             return self.table
         if head:
@@ -57,6 +66,16 @@ class Dtype:
     def uncentred(self) -> "Dtype":
         """The dtype without `narrow`, as in bundles of format 6."""
         return replace(self, narrow=None)
+
+    @property
+    def single(self) -> bool:
+        """Tell whether graphs compute in float32."""
+        return self.computes == "FLOAT"
+
+    @property
+    def relative(self) -> float:
+        """The largest error of an output that the numbers in which graphs compute account for."""
+        return self.others.relative
 
     @property
     def blocks(self) -> bool:
@@ -103,5 +122,17 @@ DTYPES = {
         Dtype("int4-fast", "_q4_fast", 32, INT8_IN_OUT, INT8_ROWS, opset=21, rounds_blocks=True),
         Dtype("int4-128", "_q4_128", 128, INT8_IN_OUT, INT8_ROWS, opset=21),
         Dtype("int4-128-fast", "_q4_128_fast", 128, INT8_IN_OUT, INT8_ROWS, opset=21, rounds_blocks=True),
+    )
+}
+# The dtypes in which graphs compute on a GPU, of those that are only stored narrow elsewhere.
+COMPUTED = {
+    "float16": Dtype(
+        "float16",
+        "_fp16",
+        FLOAT16_COMPUTED_IN_OUT,
+        FLOAT16_COMPUTED_IN_OUT,
+        FLOAT16_COMPUTED,
+        others=FLOAT16_COMPUTED,
+        computes="FLOAT16",
     )
 }

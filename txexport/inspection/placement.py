@@ -25,6 +25,7 @@ SMALL = 100  # elements; initialisers of no more may be on either side
 HALVES = {"float16", "bfloat16"}  # in which ONNX Runtime computes nothing on the processor
 EXPANDED = {"CastLike", "Swish"}  # without a kernel anywhere: ONNX Runtime replaces them by their definitions
 CONTROL = {"If", "Loop", "Scan"}
+WAITS = {"Compress", "NonZero", "Unique"}
 SHAPES = {"Shape", "Size"}  # whose results are in the processor's memory
 READ_ON_CPU: dict[str, set[int]] = {  # inputs that kernels read in the processor's memory
     **{name: {1} for name in ("CumSum", "Expand", "OneHot", "Reshape", "Split", "Squeeze", "Tile", "TopK")},
@@ -44,7 +45,8 @@ class Placement:
 
     `missing` counts those without a kernel by operator and reason, which run on the processor; `shapes` is
     the number of nodes that ONNX Runtime leaves there on purpose; `copies` are the values that each run
-    copies between the two; `branches` is the number of If, Loop and Scan.
+    copies between the two; `branches` is the number of If, Loop and Scan; `waits` is that of nodes whose
+    output's size the processor has to wait for.
     """
 
     nodes: int
@@ -52,11 +54,12 @@ class Placement:
     shapes: int = 0
     copies: list[str] = field(default_factory=list)
     branches: int = 0
+    waits: int = 0
 
     @property
     def captured(self) -> bool:
-        """True if ONNX Runtime admits the graph for capture (CUDA graphs): no branch and no copy."""
-        return not (self.branches or self.copies or self.missing)
+        """True if CUDA can capture the graph as one whole (CUDA graphs): no branch, no copy and no wait."""
+        return not (self.branches or self.copies or self.missing or self.waits)
 
 
 def providers() -> list[str]:
@@ -87,6 +90,7 @@ def placement_of(model: onnx.ModelProto, provider: str) -> Placement:
         walk.shapes,
         walk.copies,
         walk.branches,
+        walk.waits,
     )
 
 
@@ -112,7 +116,7 @@ class _Walk:
         self.kernels, self.opset = kernels, opset
         self.missing: Counter[tuple[str, str]] = Counter()
         self.copies: list[str] = []
-        self.nodes = self.shapes = self.branches = 0
+        self.nodes = self.shapes = self.branches = self.waits = 0
 
     def graph(
         self,
@@ -141,6 +145,7 @@ class _Walk:
             for place, name in enumerate(node.input):
                 readers[name].add(index in on_cpu or place in READ_ON_CPU.get(node.op_type, ()))
             self.branches += node.op_type in CONTROL
+            self.waits += node.op_type in WAITS
             for part in _within(node):
                 captured = {name for inner in part.node for name in inner.input} & producers.keys()
                 self.copies += sorted(name for name in captured if producers[name])

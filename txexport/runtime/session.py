@@ -10,7 +10,12 @@ from txexport.contracts.names import INPUT_LABELS
 from txexport.errors import BundleError, EngineError, InputError, first_line
 from txexport.runtime.memory import BufferPool
 
-TYPES: dict[str, type[np.generic]] = {"int64": np.int64, "float": np.float32, "bool": np.bool_}
+TYPES: dict[str, type[np.generic]] = {
+    "int64": np.int64,
+    "float": np.float32,
+    "float16": np.float16,
+    "bool": np.bool_,
+}
 
 
 class Value(Protocol):

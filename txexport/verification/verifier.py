@@ -184,6 +184,11 @@ def _notes(plan: VerifyPlan) -> list[str]:
     notes += [f"read with rope_factors {form.rope_factors}"] if form.rope_factors is not None else []
     notes += [f"read with image_size {form.image_size}"] if form.image_size is not None else []
     notes += [f"read in the language {form.language}"] if form.language is not None else []
+    notes += [
+        f"graphs of {name} compute in it: each number within {form.dtype(name).relative:.0e}"
+        for name in form.dtypes
+        if not form.dtype(name).single
+    ]
     if not is_listed_whole(plan.manifest.source) and len(plan.manifest.companions) > 1:
         notes.append(
             "this export recorded config.json and weights alone, no tokenizer or settings; export again"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from txexport import bundle, families
+from txexport.bundle.form import ExportOptions
 from txexport.bundle.source import ADVICE, changed, source_of
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
@@ -53,6 +54,12 @@ class VariantPlan:
     budgets: dict[str, float] = field(default_factory=dict)
     formats: Mapping[str, NumberFormat] = field(default_factory=dict)
     texts: "TextLosses | None" = None
+
+    @property
+    def relative(self) -> float:
+        """The error bound of outputs, relative to their tensors' sizes, without more rounding."""
+        form = self.manifest.form
+        return form.dtype(self.manifest.dtype).relative
 
 
 @dataclass(frozen=True)
@@ -108,7 +115,9 @@ def plan_of(arguments: VerifyArguments) -> VerifyPlan:
     budgets = _budgets(views, arguments)
     chosen = runtimes.choose(arguments.runtime, folder, views, arguments.device)
     if arguments.layers:
-        _check_layers(kinds, [one for graphs, one in chosen.items() if graphs.startswith(NATIVE)])
+        _check_layers(
+            manifest.form, kinds, [one for graphs, one in chosen.items() if graphs.startswith(NATIVE)]
+        )
     if arguments.client is not None:
         from txexport.verification.clients import judged  # which needs PyTorch
 
@@ -213,8 +222,11 @@ def _budgets(views: Views, arguments: VerifyArguments) -> dict[str, dict[str, fl
     return budgets
 
 
-def _check_layers(kinds: dict, chosen: Sequence[Iterable[Runtime]]) -> None:
+def _check_layers(form: ExportOptions, kinds: dict, chosen: Sequence[Iterable[Runtime]]) -> None:
     """Raise InputError if layers have no twin to be compared with, or no runtime that runs them."""
+    computed = next((name for name in form.dtypes if not form.dtype(name).single), None)
+    if computed is not None:
+        raise InputError(f"layers are compared in float32, and graphs of {computed} compute in it")
     if not chosen:
         raise InputError("layers are those of our runtime's graphs, which the bundle lacks; leave out --only")
     if "twin" not in kinds:

@@ -17,7 +17,6 @@ from txexport.verification.activation_quantisation import (
     without_activation_quantisation,
 )
 from txexport.verification.attempt import attempt
-from txexport.verification.bounds import RELATIVE
 from txexport.verification.checks import ALL_CASES, FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS, RUNTIME, CaseReport
 from txexport.verification.counts import kind
 from txexport.verification.graph_validity import invalid_graph
@@ -192,7 +191,7 @@ class VerifyRun:
             self.progress(f"{case.name} ({name}, {runtime.name})")
             recording = self._recording(runtime, reference)
             run = case.run if recording is None else recording.through(case)
-            check = partial(judge, run, runner, reference, case.case, RELATIVE)
+            check = partial(judge, run, runner, reference, case.case, self.variant.relative)
             yield (report := attempt(case.name, name, check, runtime.name, self.variant.name))
             if recording is not None:
                 recording.keep(case, report)

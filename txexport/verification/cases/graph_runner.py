@@ -43,14 +43,30 @@ class GraphRunner:
 
 
 def runner_of(bundle: LoadedBundle) -> GraphRunner:
-    """The runner of an unmodified bundle; errors of a graph have the graph's file as a note."""
+    """The runner of an unmodified bundle; errors of a graph have the graph's file as a note.
+
+    Numbers are float32 everywhere; graphs that compute in float16 get them, and give them, as float16.
+    """
 
     def run(role: str | None = None, /, **inputs: np.ndarray) -> dict[str, np.ndarray]:
+        graph = bundle.manifest.graphs[role or next(iter(bundle.manifest.graphs))]
+        halves = {port.name for port in graph.inputs if port.dtype == "float16"}
         try:
-            return bundle.run(role, **inputs)
+            outputs = bundle.run(
+                role, **{name: _half(one) if name in halves else one for name, one in inputs.items()}
+            )
+            return {name: _single(one) for name, one in outputs.items()}
         except Exception as error:
             if role is not None:
                 error.add_note(bundle.manifest.graphs[role].file)
             raise
 
     return GraphRunner(bundle, run)
+
+
+def _half(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float16) if array.dtype == np.float32 else array
+
+
+def _single(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32) if array.dtype == np.float16 else array

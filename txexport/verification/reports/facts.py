@@ -24,7 +24,8 @@ def facts_line(report: Report) -> str:
         return f"{subject}: {_first_failure(report)}"
     checks = [check for case in counts.counted(report.cases) for check in case.checks]
     bound = max((check.tolerance for check in checks), default=0.0)
-    within = f"{bound:.0e}" if report.compared else f"{RELATIVE:.0e} or float32's own rounding"
+    least = min((check.tolerance for check in checks if check.tolerance), default=RELATIVE)
+    within = f"{bound:.0e}" if report.compared else f"{max(least, RELATIVE):.0e} or float32's own rounding"
     by_kind = counts.totals(report.numbers)
     kinds = f" ({counts.words(by_kind)})" if len(by_kind) > 1 else ""
     numbers = f"{sum(by_kind.values()):,} numbers compared{kinds}, each within {within}"
