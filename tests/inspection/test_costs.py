@@ -20,7 +20,7 @@ from txexport import parts
 from txexport.families import presets
 from txexport.inspection import attention_operations, flops
 from txexport.inspection.summary import outline
-from txexport.runtime.generation.kv_cache import open_cache
+from txexport.runtime.generation.caches import open_cache
 from txexport.spec import (
     Activation,
     AttentionSpec,

@@ -1,1 +1,1 @@
-"""The steps of `tools/cuda`: pack, unpack, check, verify, float16, bench, report."""
+"""The steps of `tools/cuda`: pack, unpack, check, verify, captured, float16, bench, report."""

@@ -1,8 +1,9 @@
 """Verify and measure on a GPU, in steps of minutes; each step can be stopped and resumed.
 
-pack and unpack transfer the wheels that the other machine lacks; check describes the machine; verify and
-float16 verify every row of the tests; bench measures; report writes report.json and report.md to the state
-folder. A step that is not done when --minutes are over exits with 75. --dry-run uses the CPU.
+pack and unpack transfer the wheels that the other machine lacks; check describes the machine; verify
+verifies every row of the tests, captured and float16 the graphs of --for cuda; bench measures; report writes
+report.json and report.md to the state folder. A step that is not done when --minutes are over exits with 75.
+--dry-run uses the CPU.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from cuda_steps import packing
 from cuda_steps.results import Results
 
 ROOT = Path(__file__).parent.parent.parent
-STEPS = ("pack", "unpack", "check", "verify", "float16", "bench", "report")
+STEPS = ("pack", "unpack", "check", "verify", "captured", "float16", "bench", "report")
 
 
 def check(device: str) -> dict[str, Any]:
@@ -52,8 +53,10 @@ def prove(step: str, names: list[str], options: argparse.Namespace, results: Res
     """Verify the remaining rows; return 1 where one is not equal."""
     from cuda_steps import proving
 
-    dtype = "float16" if step == "float16" else "float32"
-    code = results.resume(step, names, lambda name: proving.prove(name, device, dtype), 60 * options.minutes)
+    def proved(name: str) -> dict[str, Any]:
+        return proving.prove(name, device, *proving.PROOFS[step])
+
+    code = results.resume(step, names, proved, 60 * options.minutes)
     bad = [name for name in names if not results.steps.get(step, {}).get(name, {"ok": True}).get("ok")]
     return code or int(bool(bad))
 
@@ -94,11 +97,12 @@ def main() -> None:
     else:
         from cuda_steps import proving, reporting
 
-        names = [name for name in proving.NAMES if not options.only or options.only in name]
         if options.step == "report":
             for path in reporting.write(results.steps, options.state, len(proving.NAMES)):
                 print(path)
             return
+        rows = proving.NAMES if options.step == "verify" else proving.FOR_CUDA
+        names = [name for name in rows if not options.only or options.only in name]
         sys.exit(prove(options.step, names, options, results, device))
 
 

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from cuda_steps.speed import MODELS, NEW
+from cuda_steps.speed import MODELS, NEW, STEP
 
-PROOFS = ("verify", "float16")
+PROOFS = ("verify", "captured", "float16")
 
 
 def write(steps: dict[str, dict[str, Any]], folder: Path, wanted: int) -> list[Path]:
@@ -50,10 +50,11 @@ def _speed(name: str, result: dict[str, Any], limit: float | None) -> list[str]:
         return [f"Not measured: {result['error']}"]
     lines = ["| way | seconds | times ours | bandwidth of weights |", "|---|---|---|---|"]
     ours = result["seconds"].get("ours")
-    passes = NEW if MODELS[name.split()[0]] == "decode" else 1
+    decodes = MODELS[name.split()[0]] == "decode"
     for way, taken in result["seconds"].items():
+        passes = NEW if decodes and STEP not in way else 1
         rate = result["weight_bytes"] * passes / taken
         share = f", {rate / limit:.0%} of the limit" if limit else ""
-        ratio = f"{taken / ours:.2f}" if ours else ""
+        ratio = f"{taken / ours:.2f}" if ours and STEP not in way else ""
         lines.append(f"| {way} | {taken:.4f} | {ratio} | {rate / 1e9:,.1f} GB/s{share} |")
     return lines + [f"- {way} did not run: {why}" for way, why in result["refused"].items()]

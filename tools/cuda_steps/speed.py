@@ -13,10 +13,12 @@ import torch
 from bench.model_checkpoints import make
 
 from txexport.checkpoints import transformers_loading
+from txexport.contracts.cache_names import is_past, to_present
 
 BATCH, LENGTH, PROMPT, NEW = 8, 128, 32, 48
 TIMES = 5
 MODELS = {"bert": "encode", "gpt2": "decode", "qwen2": "decode"}
+STEP = "a step"  # of a decoder, by itself
 GRAPH = {"enable_cuda_graph": "1"}
 ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2", "compiled": "sdpa"}
 NAMES = [f"{name} {dtype}" for name in MODELS for dtype in ("float32", "float16")]
@@ -52,7 +54,7 @@ def compare(name: str, device: str, layers: int | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as work:
         checkpoint, out = Path(work) / "checkpoint", Path(work) / "out"
         make(model, checkpoint, layers)
-        txexport.export(checkpoint, out, dtype=dtype, only="native")
+        txexport.export(checkpoint, out, dtype=dtype, client="cuda")
         ways = _ours(out, device, MODELS[model]) | _theirs(checkpoint, device, MODELS[model], dtype)
         size = sum(path.stat().st_size for path in (out / "onnx").glob("*_data"))
         result: dict[str, Any] = {"weight_bytes": size, "seconds": {}, "refused": {}}
@@ -74,17 +76,33 @@ def _ours(out: Path, device: str, kind: str) -> dict[str, Callable[[], Callable[
     import txexport
 
     model = txexport.load(out, device=device)
+    [graph] = [out / one.file for one in model.manifest.graphs.values()]
     if kind == "decode":
         rows = _ids(1, PROMPT).tolist()
-        return {"ours": lambda: lambda: model.generate_ids(rows, max_new_tokens=NEW, eos_token_id=None)}
+        step = _step(model)
+        return {
+            "ours": lambda: lambda: model.generate_ids(rows, max_new_tokens=NEW, eos_token_id=None),
+            f"ours, {STEP}": lambda: _bound(graph, step, model.run(**step), device, {}),
+            f"ours, {STEP} as a CUDA graph": lambda: _bound(graph, step, model.run(**step), device, GRAPH),
+        }
     ids = _ids(BATCH, LENGTH)
     feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
-    [graph] = [out / one.file for one in model.manifest.graphs.values()]
     return {
         "ours": lambda: lambda: model.run(**feeds),
         "ours, bound": lambda: _bound(graph, feeds, model.run(**feeds), device, {}),
         "ours, CUDA graph": lambda: _bound(graph, feeds, model.run(**feeds), device, GRAPH),
     }
+
+
+def _step(model: Any) -> dict[str, np.ndarray]:
+    """The inputs of one token over an empty cache that has room for a prompt and its answer."""
+    [session] = model.sessions.values()
+    feeds = {"input_ids": _ids(1, 1), "cache_lengths": np.zeros(1, np.int64)}
+    feeds["logits_indices"] = np.zeros((1, 1), np.int64)
+    for name in session.inputs.keys() - feeds.keys():
+        _, heads, _, size = session.inputs[name].shape
+        feeds[name] = np.zeros((1, int(heads), PROMPT + NEW, int(size)), session.dtype(name))
+    return feeds
 
 
 def _bound(
@@ -94,7 +112,7 @@ def _bound(
     device: str,
     options: dict[str, str],
 ) -> Callable[[], object]:
-    """A run whose inputs and outputs stay on the device, and whose result is `expected`.
+    """A run whose inputs and outputs stay on the device, caches in place, and whose result is `expected`.
 
     Raises ValueError where it is not, and where CUDA graphs are not supported.
     """
@@ -107,10 +125,14 @@ def _bound(
         raise ValueError(f"ONNX Runtime cannot start {provider} here")
     binding = session.io_binding()
     values = [ort.OrtValue.ortvalue_from_numpy(array, device, 0) for array in feeds.values()]
-    for name, value in zip(feeds, values, strict=True):
+    inputs = dict(zip(feeds, values, strict=True))
+    for name, value in inputs.items():
         binding.bind_ortvalue_input(name, value)
+    caches = {to_present(name): value for name, value in inputs.items() if is_past(name)}
     for name, array in expected.items():
-        value = ort.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype.type, device, 0)
+        value = caches.get(name)
+        if value is None:
+            value = ort.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype.type, device, 0)
         binding.bind_ortvalue_output(name, value)
         values.append(value)
 

@@ -57,7 +57,7 @@ samples = click.option(
     "client",
     type=click.Choice(["web", "openvino", "triton", "genai", "cuda"]),
     help="Layout for one client: browsers, OpenVINO, Triton's model repository, or a decoder with the shared "
-    "buffer of onnxruntime-genai; or graphs for txexport's runtime on CUDA, which CUDA can capture, and whose "
+    "buffer of onnxruntime-genai; or graphs for txexport's runtime on CUDA, which CUDA can capture and whose "
     "float16 computes in float16.",
 )
 @click.option(

@@ -1,7 +1,7 @@
 """One graph of a bundle in an engine, with checked inputs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,9 @@ TYPES: dict[str, type[np.generic]] = {
     "float16": np.float16,
     "bool": np.bool_,
 }
+
+
+ON_CUDA = ("cuda", "tensorrt")  # the devices that keep values in CUDA's memory
 
 
 class Value(Protocol):
@@ -65,17 +68,35 @@ class Engine(Protocol):
         ...
 
 
+class Moves(Protocol):
+    """Copies of values within the memory of a device."""
+
+    def rows(self, values: Mapping[str, Any], rows: np.ndarray) -> Mapping[str, Value]:
+        """The `rows` of each value (B,...), in that order; a row may be repeated."""
+        ...
+
+    def joined(self, first: Any, second: Any) -> Value:
+        """The rows of `first`, then those of `second`."""
+        ...
+
+    def longer(self, value: Any, capacity: int) -> Value:
+        """A value (B,K,C,H) with `capacity` slots, those behind its own filled with zeros."""
+        ...
+
+
 class Session:
     """One graph on one device: "cpu", "cuda", or another execution provider.
 
     `runtime` is the engine's name in errors. `memory` is where values stay between runs: CUDA's memory for
     graphs that run there, otherwise the CPU's, from which ONNX Runtime copies them. `buffers` holds the
-    memory of caches.
+    memory of caches. `moves` copies values within a device's memory; None where that is the CPU's.
     """
 
-    def __init__(self, engine: Engine, device: str, runtime: str = "ONNX Runtime"):
-        self.engine, self.device, self.runtime = engine, device, runtime
-        self.memory = "cuda" if device in ("cuda", "tensorrt") else "cpu"
+    def __init__(
+        self, engine: Engine, device: str, runtime: str = "ONNX Runtime", moves: Moves | None = None
+    ):
+        self.engine, self.device, self.runtime, self.moves = engine, device, runtime, moves
+        self.memory = "cuda" if device in ON_CUDA else "cpu"
         self.buffers = BufferPool()
         self.inputs = {port.name: port for port in engine.inputs}
         self.outputs = {port.name: port for port in engine.outputs}

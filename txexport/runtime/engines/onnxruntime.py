@@ -21,7 +21,8 @@ from txexport.errors import BundleError, InputError, first_line, install, warn
 from txexport.runtime import cpus
 from txexport.runtime.engines import FLOAT32, Opened
 from txexport.runtime.engines.kernels import Profile, kernels
-from txexport.runtime.session import Bound, Session
+from txexport.runtime.engines.moves import Moves
+from txexport.runtime.session import ON_CUDA, Bound, Session
 
 CPUINFO = Path("/proc/cpuinfo")
 WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's log severities; its exceptions are reported in one line
@@ -137,7 +138,8 @@ def open_session(
         if device == "cuda":
             needs = "CUDA here; it needs a device, CUDA 13 and cuDNN 9"
         raise InputError(f"ONNX Runtime cannot start {needs}")
-    return Session(opened, device)
+    moves = Moves(providers(device), "cuda") if device in ON_CUDA else None
+    return Session(opened, device, moves=moves)
 
 
 @contextlib.contextmanager
@@ -253,7 +255,7 @@ def open_sessions(
             for role, path in files.items()
         }
 
-    if name in ("cuda", "tensorrt") or (name is None and cuda_present()):
+    if name in ON_CUDA or (name is None and cuda_present()):
         # Loads the libraries of PyTorch's or NVIDIA's wheels; it prints those that are missing.
         with contextlib.redirect_stdout(io.StringIO()):
             ort.preload_dlls()

@@ -57,4 +57,6 @@ def shares_sources(session: Session) -> bool:
 
 def rows_of(session: Session, values: Mapping[str, Value], rows: np.ndarray) -> dict[str, Value]:
     """Rows of values, in that order."""
+    if session.moves is not None:
+        return dict(session.moves.rows(values, rows))
     return {name: session.value(np.ascontiguousarray(value.numpy()[rows])) for name, value in values.items()}

@@ -23,23 +23,10 @@ from txexport.runtime.generation.states import States, filled_states, zero_state
 from txexport.runtime.session import Session, Value
 
 
-def open_cache(
-    session: Session, kind: str, cross: Mapping[str, Value], batch: int, capacity: int
-) -> "StaticCache | DynamicCache":
-    """An empty cache of `kind` for `batch` rows; `cross` are the inputs that no step changes.
-
-    Raises InputError where it exceeds the memory.
-    """
-    check_room(session, batch, capacity)
-    if kind == "static":
-        return StaticCache(session, cross, batch, capacity)
-    return DynamicCache(session, cross, batch)
-
-
 class StaticCache:
     """Buffers (B,K,C,H) bound as past and present at once, so that a step writes in place.
 
-    On the CPU the buffers are NumPy arrays, in which rows are moved directly.
+    The buffers are NumPy arrays, in which rows are moved directly.
     """
 
     def __init__(self, session: Session, cross: Mapping[str, Value], batch: int, capacity: int):
@@ -68,13 +55,17 @@ class StaticCache:
 
     def _bind(self) -> None:
         """Bind the buffers and the cross-attention inputs, which stay the same from step to step."""
-        self.buffers = {name: self.session.value(array) for name, array in self.arrays.items()}
+        self.buffers = self._values()
         inputs = {**self.cross, **self.buffers}
         presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
         self.bound = [
             self.session.bind({**inputs, **before}, {**presents, **after}, [LOGITS], "cpu")
             for before, after in self.states.bindings
         ]
+
+    def _values(self) -> dict[str, Value]:
+        """The buffers in the session's memory."""
+        return {name: self.session.value(array) for name, array in self.arrays.items()}
 
     def step(self, input_ids: np.ndarray, counts: np.ndarray) -> np.ndarray:
         """input_ids (B,S), counts (B) -> logits (B,V) of each row's last real token.
@@ -114,12 +105,8 @@ class StaticCache:
         """
         self.lengths = np.array(lengths, np.int64)
         self._reserve(max(lengths))
-        for name, array in self.held().items():
-            for place, (length, values) in enumerate(zip(lengths, rows, strict=True)):
-                if length:
-                    array[place, :, :length] = values[name][:, :length]
-            self.arrays[name] = array
-        if self.states.values[0] or self.session.memory != "cpu":  # otherwise it is in the buffers already
+        write_rows(self.arrays, lengths, rows)
+        if self.states.values[0]:  # keys and values are in the buffers already
             self.states.hold(filled_states(self.session, lengths, rows))
             self._bind()
 
@@ -137,16 +124,11 @@ class StaticCache:
         moved, filled = np.flatnonzero(rows != np.arange(len(rows))), int(self.lengths.max())
         if not len(moved):
             return
-        held, states = self.held(), self.states.held
-        for array in held.values():
+        for array in self.arrays.values():
             array[moved, :, :filled] = array[rows[moved], :, :filled]
-        for array in states.values():
+        for array in self.states.held.values():
             array[moved] = array[rows[moved]]
-        if self.session.memory != "cpu":  # those were copies
-            self.arrays = held
-            self.states.hold(states)
-            self._bind()
-        self.lengths, self.media = self.lengths[rows], _taken(self.media, rows)
+        self.lengths, self.media = self.lengths[rows], taken(self.media, rows)
 
     def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """Keep only `rows` of the cache, in that order; a row may be repeated.
@@ -155,12 +137,12 @@ class StaticCache:
         """
         filled = int(self.lengths.max())
         check_room(self.session, len(rows), self.capacity)
-        held, self.arrays = self.held(), self._zeros(len(rows), self.capacity)
+        held, self.arrays = self.arrays, self._zeros(len(rows), self.capacity)
         for name, array in held.items():
             self.arrays[name][:, :, :filled] = array[rows, :, :filled]
         self._select_sources(rows, copies if shares_sources(self.session) else 1)
         self.states.hold({name: array[rows] for name, array in self.states.held.items()})
-        self.lengths, self.media = self.lengths[rows], _taken(self.media, rows)
+        self.lengths, self.media = self.lengths[rows], taken(self.media, rows)
         self._bind()
 
     def _select_sources(self, rows: np.ndarray, copies: int) -> None:
@@ -180,20 +162,28 @@ class StaticCache:
         if capacity <= self.capacity:
             return
         check_room(self.session, len(self.lengths), capacity)
-        held, self.arrays = self.held(), self._zeros(len(self.lengths), capacity)
+        held, self.arrays = self.arrays, self._zeros(len(self.lengths), capacity)
         for name, array in held.items():
             self.arrays[name][:, :, : self.capacity] = array
         self.capacity = capacity
         self._bind()
 
     def held(self) -> dict[str, np.ndarray]:
-        """The buffers as arrays; copies, unless they are in the CPU's memory."""
-        if self.session.memory == "cpu":
-            return dict(self.arrays)
-        return {name: buffer.numpy() for name, buffer in self.buffers.items()}
+        """The buffers as arrays."""
+        return dict(self.arrays)
 
 
-def _taken(media: Sequence[Media], rows: np.ndarray) -> list[Media]:
+def write_rows(
+    arrays: Mapping[str, np.ndarray], lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]
+) -> None:
+    """Write the first tokens of stored rows, `lengths` (B) of them, into buffers (B,K,C,H)."""
+    for name, array in arrays.items():
+        for place, (length, values) in enumerate(zip(lengths, rows, strict=True)):
+            if length:
+                array[place, :, :length] = values[name][:, :length]
+
+
+def taken(media: Sequence[Media], rows: np.ndarray) -> list[Media]:
     """The media of rows, in that order."""
     return [media[row] for row in rows.tolist()]
 
@@ -297,7 +287,7 @@ class DynamicCache:
         if np.array_equal(rows, np.arange(len(rows))):
             return
         self.past, self.states = (rows_of(self.session, part, rows) for part in (self.past, self.states))
-        self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], _taken(self.media, rows)
+        self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], taken(self.media, rows)
 
     def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """See StaticCache; every row has keys and values of its own."""
@@ -305,4 +295,4 @@ class DynamicCache:
         self.past, self.cross, self.states = (
             rows_of(self.session, part, rows) for part in (self.past, self.cross, self.states)
         )
-        self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], _taken(self.media, rows)
+        self.mask, self.lengths, self.media = self.mask[rows], self.lengths[rows], taken(self.media, rows)

@@ -4,7 +4,8 @@ import numpy as np
 
 from txexport.contracts.names import LOGITS
 from txexport.runtime.generation.cache_rows import check_room
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
+from txexport.runtime.generation.caches import open_cache
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.runtime.preprocessing.text import pad
 from txexport.runtime.session import finite
@@ -23,7 +24,7 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     roomy = max(CAPACITY, 2 * max(map(len, prompts)))
     capacity = min(total, roomy)
     check_room(request.bundle.decoder, len(prompts), capacity)
-    grows = request.bundle.decoder.memory == "cpu"  # elsewhere a buffer grows by way of the CPU
+    grows = request.bundle.decoder.moves is None  # on a device, attention reads the filled slots alone
     first = min(CHUNK, max(map(len, prompts))) + CAPACITY
     cache = cache_of(request, len(prompts), min(capacity, first) if grows else capacity)
     lengths = _fill(request, cache)

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from txexport.errors import InputError
-from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, open_cache
+from txexport.runtime.generation.caches import open_cache, running_cache
+from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.length_limits import new_tokens
 from txexport.runtime.generation.logits_processors import processors
 from txexport.runtime.generation.planning import plan_of
 from txexport.runtime.generation.prefill import check_finite, chunk_of, padding
 from txexport.runtime.generation.requests import GenerationRequest, checked, encoded
-from txexport.runtime.generation.running_cache import DynamicRows, StaticRows, running_cache
+from txexport.runtime.generation.running_cache import DynamicRows, StaticRows
 from txexport.runtime.generation.sampling import log_softmax
 from txexport.runtime.generation.sampling import sample as draw
 from txexport.runtime.generation.scheduler import CACHE_TOKENS, costs, generator

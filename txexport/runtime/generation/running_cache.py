@@ -27,11 +27,6 @@ CAPACITY = 64  # tokens of the smallest buffer
 Arrays = Mapping[str, np.ndarray]
 
 
-def running_cache(session: Session, kind: str) -> "StaticRows | DynamicRows":
-    """A cache of `kind` without rows."""
-    return StaticRows(session) if kind == "static" else DynamicRows(session)
-
-
 class StaticRows:
     """Buffers (slots,K,C,H) whose first B slots hold the rows, bound in place as in StaticCache.
 
@@ -55,42 +50,53 @@ class StaticRows:
     def join(self, cache: StaticCache | DynamicCache) -> None:
         """Append the rows of `cache`. Raises InputError where they exceed the memory."""
         assert isinstance(cache, StaticCache)
-        self._fetch()
         before, filled = len(self.lengths), int(cache.lengths.max())
         lengths = np.concatenate([self.lengths, cache.lengths])
         self._fit(len(lengths), int(lengths.max()) + 1)
         for name, array in cache.held().items():
             self.buffers[name][before : len(lengths), :, :filled] = array[:, :, :filled]
+        self._add(cache)
+        self._bind()
+
+    def _add(self, cache: StaticCache) -> None:
+        """Append what rows have beside their keys and values."""
         self.cross = joined(self.cross, {name: value.numpy() for name, value in cache.cross.items()})
         new = cache.states.held
         self.states.hold(
             {name: np.concatenate([array, new[name]]) for name, array in self.states.held.items()}
         )
-        self.lengths, self.media = lengths, [*self.media, *cache.media]
-        self._bind()
+        self.lengths = np.concatenate([self.lengths, cache.lengths])
+        self.media = [*self.media, *cache.media]
 
     def keep(self, on: np.ndarray) -> np.ndarray:
         """Remove the rows where `on` (B) is false; returns the former index of each row left."""
-        self._fetch()
-        count, filled = int(on.sum()), int(self.lengths.max())
-        order = np.arange(count)
-        order[~on[:count]] = np.flatnonzero(on[count:]) + count  # the last rows fill the gaps
+        order, filled = self._order(on), int(self.lengths.max())
         for to, row in enumerate(order.tolist()):
             if to != row:
                 for array in self.buffers.values():
                     array[to, :, :filled] = array[row, :, :filled]
+        self._remove(order)
+        self._fit(len(order), int(self.lengths.max(initial=0)) + 1)
+        self._bind()
+        return order
+
+    def _order(self, on: np.ndarray) -> np.ndarray:
+        """The rows where `on` (B) is true; the last ones fill the gaps."""
+        count = int(on.sum())
+        order = np.arange(count)
+        order[~on[:count]] = np.flatnonzero(on[count:]) + count
+        return order
+
+    def _remove(self, order: np.ndarray) -> None:
+        """Keep only what the rows of `order` have beside their keys and values."""
         self.states.hold({name: array[order] for name, array in self.states.held.items()})
         self.lengths, self.cross = self.lengths[order], _kept(self.cross, order)
         self.media = [self.media[row] for row in order.tolist()]
-        self._fit(count, int(self.lengths.max(initial=0)) + 1)
-        self._bind()
-        return order
 
     def step(self, tokens: np.ndarray) -> np.ndarray:
         """The newest token of each row (B) -> logits (B,V)."""
         if int(self.lengths.max()) + 1 > self.capacity:
-            self._fetch()
-            self._fit(len(self.lengths), int(self.lengths.max()) + 1)
+            self._grow(int(self.lengths.max()) + 1)
             self._bind()
         feeds = {
             INPUT_IDS: np.ascontiguousarray(tokens[:, None]),
@@ -100,6 +106,10 @@ class StaticRows:
         self.states.advance()
         self.lengths = self.lengths + 1
         return logits[:, 0]
+
+    def _grow(self, tokens: int) -> None:
+        """Make room for `tokens` tokens a row."""
+        self._fit(len(self.lengths), tokens)
 
     def _fit(self, rows: int, tokens: int) -> None:
         """Resize the buffers for `rows` rows of `tokens` tokens if they are too small or much too large."""
@@ -119,8 +129,7 @@ class StaticRows:
 
     def _bind(self) -> None:
         """Bind the rows' slots and states, and the cross-attention inputs."""
-        rows = len(self.lengths)
-        self.values = {name: self.session.value(array[:rows]) for name, array in self.buffers.items()}
+        self.values = self._values()
         cross = {name: self.session.value(array) for name, array in self.cross.items()}
         presents = {to_present(name): value for name, value in self.values.items()}
         self.bound = [
@@ -128,11 +137,10 @@ class StaticRows:
             for before, after in self.states.bindings
         ]
 
-    def _fetch(self) -> None:
-        """Copy what steps wrote into `buffers`; on the CPU it is there already."""
-        if self.session.memory != "cpu":
-            for name, value in self.values.items():
-                self.buffers[name][: len(self.lengths)] = value.numpy()
+    def _values(self) -> dict[str, Any]:
+        """The rows' slots, in the session's memory."""
+        rows = len(self.lengths)
+        return {name: self.session.value(array[:rows]) for name, array in self.buffers.items()}
 
 
 class DynamicRows:

@@ -90,6 +90,6 @@ class States:
     @property
     def held(self) -> dict[str, np.ndarray]:
         """The states by name; copies, unless they are in the CPU's memory."""
-        if self.session.memory == "cpu":
+        if self.session.moves is None:
             return self.arrays[self.turn]
         return {name: value.numpy() for name, value in self.values[self.turn].items()}
