@@ -89,7 +89,7 @@ def test_families_of_one_task():
         ("export a b --task text-", ["text-classification", "text-generation"]),
         ("families --task dep", ["depth-estimation"]),
         ("inspect a --task token", ["token-classification"]),
-        ("export a b --for ", ["web", "openvino", "triton", "genai"]),
+        ("export a b --for ", ["web", "openvino", "triton", "genai", "cuda"]),
     ],
 )
 def test_a_shell_completes_values(typed, values):
