@@ -12,12 +12,21 @@ from txexport.errors import InputError, UnsupportedError
 from txexport.verification.reports.facts import facts_line
 
 SOME = ["gpt2", "llama", "gemma2", "mistral", "t5", "bart", "bert", "vit"]
-# What CUDA cannot capture, and the reason: kernels that ONNX Runtime lacks for operators of opset 22, copies
-# of sizes between the processor and the device, and experts, whose tokens the processor waits for.
-NO_KERNEL = (
-    "qwen3_next qwen3_5_text qwen3_5_moe_text qwen3_5 qwen3_5_moe granitemoehybrid bamba falcon_h1 mamba2 "
-    "mamba falcon_mamba"
-)
+# Decoders that read a prompt in another way than a step, in branches: those of states.
+BRANCHING = {
+    *(
+        "qwen3_next",
+        "qwen3_5_text",
+        "qwen3_5_moe_text",
+        "qwen3_5",
+        "qwen3_5_moe",
+        "granitemoehybrid",
+        "bamba",
+    ),
+    *("bamba", "falcon_h1", "mamba2", "mamba", "falcon_mamba"),
+}
+# Those that copy a few sizes a step: of images among the tokens, or of vectors.
+COPYING = {"spliced", "as_long_as", "beyond", "of_one_group"}
 
 
 @pytest.fixture(scope="module")
@@ -78,17 +87,27 @@ def test_every_dense_decoder_can_be_captured_in_float16(model_type, for_cuda):
     assert report.ok, facts_line(report)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model_type", tiny_checkpoint.FAMILIES)
-def test_a_decoders_graphs_have_no_branch(model_type, for_cuda):
+@pytest.mark.parametrize(
+    "model_type",
+    [
+        pytest.param(one, marks=[] if one in ("mamba", "qwen3_next", "qwen2_vl") else [pytest.mark.slow])
+        for one in tiny_checkpoint.FAMILIES
+    ],
+)
+def test_a_step_runs_on_the_device_alone(model_type, for_cuda):
     for file, one in placed(for_cuda(model_type)).items():
-        assert one.branches == 0, file
-        if (
-            file.startswith(("onnx/model_static", "onnx/target_static"))
-            and model_type not in NO_KERNEL.split()
-        ):
+        if file.startswith(("onnx/model_static", "onnx/target_static")):
             assert not one.missing
-            assert one.copies == [] or "gemma3n" in model_type
+            assert (one.branches > 0) == (model_type in BRANCHING)
+            assert all(any(name in copied for name in COPYING) for copied in one.copies), one.copies
+            assert len(one.copies) <= 8
+
+
+@pytest.mark.parametrize("model_type", ["mamba", "owlvit"])
+def test_operators_without_kernels_are_spelled_and_equal(model_type, for_cuda):
+    assert not any(one.missing for one in placed(for_cuda(model_type)).values())
+    report = verify(for_cuda(model_type), cases="quick")
+    assert report.ok, facts_line(report)
 
 
 @pytest.mark.parametrize("model_type", ["llama", "t5"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 from txgraphs._flat import flatten, tidied
+from txgraphs._kernels import spell_missing
 from txgraphs._nodes import Parameter
 from txgraphs._parameters import check_balance, with_shared
 from txgraphs._turns import spell_turns
@@ -214,6 +215,8 @@ class DtypePlan:
         graphs = models(self.spec, self.native[0].contract, lambda role: stored, dtype)
         for planned in self.native:
             model = graphs[planned.role].model(version("txexport"), self.options.opset)
+            if planned.contract.captured:
+                model = spell_missing(model)
             yield planned, flatten(model, dtype) if self.options.inline else model
 
     def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[PlannedGraph, ir.Model]]:
