@@ -34,7 +34,7 @@ class StaticCache:
         self.cross, self.copies = dict(cross), 1  # adjacent rows that share a row of `cross`
         self.lengths = np.zeros(batch, np.int64)
         self.media: list[Media] = [()] * batch
-        self.arrays = self._zeros(batch, capacity)
+        self.arrays, self.buffers = self._zeros(batch, capacity), dict[str, Value]()
         self.states = States(session, zero_states(session, batch))
         self._bind()
 
