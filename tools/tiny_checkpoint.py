@@ -661,6 +661,31 @@ DAB_DETR = {key: value for key, value in DETR.items() if key != "d_model"} | {
     "temperature_height": 30,
     "temperature_width": 30,
 }
+LW_DETR = {
+    "backbone_config": {
+        "model_type": "lw_detr_vit",
+        "hidden_size": 16,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 2,
+        "mlp_ratio": 2,
+        "image_size": 32,
+        "pretrain_image_size": 20,
+        "patch_size": 4,
+        "window_block_indices": [0, 2],
+        "out_indices": [1, 4],
+        "num_windows": 4,
+    },
+    "projector_scale_factors": [2.0, 0.5],
+    "d_model": 16,
+    "c2f_num_blocks": 2,
+    "decoder_ffn_dim": 24,
+    "decoder_layers": 2,
+    "decoder_self_attention_heads": 2,
+    "decoder_cross_attention_heads": 4,
+    "decoder_n_points": 3,
+    "num_queries": 7,
+    "group_detr": 3,
+}
 DEFORMABLE_DETR = DETR | {
     "backbone_config": DETR["backbone_config"] | {"out_features": ["stage2", "stage3"]},
     "d_model": 64,
@@ -1139,6 +1164,7 @@ FAMILIES = {
         RT_DETR | {"decoder_n_levels": 2, "decoder_offset_scale": 0.75},
     ),
     "d_fine": ("DFineForObjectDetection", D_FINE),
+    "lw_detr": ("LwDetrForObjectDetection", LW_DETR),
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
@@ -1193,13 +1219,32 @@ FAMILIES = {
 # Batch norms keep the small numbers of narrow convolutions small: with weights as others have, what the maps
 # of RT-DETR tell one another, and queries of Conditional DETR, would be lost in rounding.
 # Layer norms of ConvNeXt divide by what a depthwise convolution leaves of few places.
-WIDE = ("rt_detr", "rt_detr_v2", "d_fine", "dab-detr", "convnext", "convnextv2", "conditional_detr")
+WIDE = (
+    "rt_detr",
+    "rt_detr_v2",
+    "d_fine",
+    "dab-detr",
+    "lw_detr",
+    "convnext",
+    "convnextv2",
+    "conditional_detr",
+)
 # Models whose other parts the library cannot build without timm, and the text model within.
 WITHIN = {"gemma3n": "gemma3n_text"}
 OF_DIVIDED = "modality_router.weight"  # its input is divided by its width
 # One-dimensional tensors that multiply.
 SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale", "correct_output_scale")
-SCALES += ("gate", "gate_attn", "gate_ffn", "lab.scale", "reg_scale", "num_points_scale", "decoder.up")
+SCALES += (
+    "gamma_1",
+    "gamma_2",
+    "gate",
+    "gate_attn",
+    "gate_ffn",
+    "lab.scale",
+    "reg_scale",
+    "num_points_scale",
+    "decoder.up",
+)
 NARROW = (
     "t5",
     "mt5",

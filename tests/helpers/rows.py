@@ -1066,6 +1066,7 @@ OTHERS = [
     Row("dab-detr", "DabDetrForObjectDetection", DETECT, "5 labels", LABELS),
     Row("dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", PATTERNS),
     Row("d_fine", "DFineForObjectDetection", DETECT, "one width", SAME_WIDTH),
+    Row("lw_detr", "LwDetrForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT, "one table of positions, no biases", ONE_TABLE),
     Row("clap", "ClapModel", MATCH_SOUND),

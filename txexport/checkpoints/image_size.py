@@ -21,7 +21,7 @@ from txexport.errors import InputError, UnsupportedError, shown
 ANY_SIZE = (
     *("dinov2", "dinov2_with_registers", "dinov3_vit", "yolos", "swin", "swinv2", "depth_anything"),
     *("segformer", "glpn", "maskformer", "mask2former", "detr", "table-transformer", "rt_detr", "rt_detr_v2"),
-    *("d_fine", "dab-detr"),
+    *("d_fine", "dab-detr", "lw_detr", "rf_detr"),
     *("grounding-dino", "resnet", "convnext", "convnextv2", "hiera", "upernet"),
     *("deformable_detr", "conditional_detr", "donut-swin"),
 )

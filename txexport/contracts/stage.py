@@ -69,7 +69,8 @@ class GraphFacts:
     vector the head reads. `prefix_tokens` are the hidden states before the patches of an image. `vector` is
     the output that is the embedding of a sequence, if the graph pools it itself and not by BERT's pooler.
     With `sigmoid_scores`, each pair of a text and an image, or of an object and a label, has a probability of
-    its own. Heights and widths of images are multiples of `image_stride`, unless that is 0. A sound has
+    its own. Heights and widths of images are multiples of `image_stride`, unless that is 0, and up
+    to `image_rest` pixels more. A sound has
     `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
     layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images, or of
     sounds, stand in the places of tokens `image_token_id`; with `mutual_images`, all those of an image are
@@ -89,6 +90,7 @@ class GraphFacts:
     vector: str | None = None
     sigmoid_scores: bool = False
     image_stride: int = 0
+    image_rest: int = 0
     least_samples: int = 0
     vector_stride: int = 0
     layer_stride: int = 0

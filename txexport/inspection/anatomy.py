@@ -65,8 +65,9 @@ def anatomy(spec: ModelSpec, stored: Container[str], length: int, batch: int) ->
 
 
 OF_QUERIES = {
-    "layers": ["cell_scale", "layers_norm", "pyramid", "levels", "proposals", "maps", "level_embed"],
+    "layers": ["cell_scale", "layers_norm", "pyramid", "levels", "maps", "level_embed"],
     "query_layers": [
+        "proposals",
         "queries",
         "query_position",
         "query_scale",

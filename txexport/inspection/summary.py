@@ -6,11 +6,9 @@ from typing import assert_never
 
 from txexport.parts import input_of, stacks
 from txexport.spec import (
-    AnchorStackSpec,
     AttentionSpec,
     BlockSpec,
     BottleneckSpec,
-    ConditionalStackSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
     DeformableStackSpec,
@@ -30,13 +28,13 @@ from txexport.spec import (
     MambaSpec,
     MapStackSpec,
     MaskedAttentionSpec,
+    MixedStackSpec,
     NetworkSpec,
     NormPlacement,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
     ProposalStackSpec,
-    QueryStackSpec,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
@@ -52,6 +50,8 @@ from txexport.spec import (
     WindowAttentionSpec,
     XieluFeedForwardSpec,
 )
+
+SCORED = ProposalStackSpec | DistributionStackSpec
 
 
 def outline(spec: StackSpec) -> str:
@@ -77,21 +77,22 @@ def outline(spec: StackSpec) -> str:
 def _of_queries(spec: stacks.QUERIES) -> list[str]:
     """Layers over places and over queries, and the image that they read."""
     queries, texts, deformable = f"{spec.queries:,} queries", [], []
-    if isinstance(spec, QueryStackSpec | ConditionalStackSpec | AnchorStackSpec | DeformableStackSpec):
-        cells = objects = spec.block
-    else:
-        cells, objects = spec.cell_block, spec.object_block
+    objects = spec.object_block if isinstance(spec, SCORED) else spec.block
+    groups = [(spec.objects, objects, queries)]
+    if not isinstance(spec, MixedStackSpec):
+        cells = spec.cell_block if isinstance(spec, SCORED) else spec.block
+        groups = [(spec.cells, cells, "places"), *groups]
     if isinstance(spec, DeformableStackSpec):
         points = f"{spec.cell_points} and {spec.object_points} points in each of {spec.levels} maps"
         deformable = [f"deformable attention to {points}"]
-    if isinstance(spec, ProposalStackSpec | DistributionStackSpec):
+    if isinstance(spec, SCORED | MixedStackSpec):
         counts = spec.attention.points_of_levels
         if len({*counts}) == 1:
             points = f"{counts[0]} points in each of {spec.attention.levels} maps"
         else:
             points = f"{' / '.join(map(str, counts))} points in {spec.attention.levels} maps"
         deformable = [f"deformable attention to {points}"]
-    for part, block, over in ((spec.cells, cells, "places"), (spec.objects, objects, queries)):
+    for part, block, over in groups:
         width, inner = block.hidden_size, part.intermediate_size
         network = feed_forward(FeedForwardSpec(width, inner, block.activation))
         size = width // part.num_heads

@@ -5,7 +5,7 @@ from dataclasses import replace
 from txexport.contracts import names
 from txexport.contracts.contract import Port, floats
 from txexport.contracts.stage import GraphFacts
-from txexport.parts import anchors, conditional, deformable, distributions, proposals
+from txexport.parts import anchors, conditional, deformable, distributions, mixed, proposals
 from txexport.parts.inputs import input_of
 from txexport.parts.inputs.tiles import tile_vectors
 from txexport.parts.part import Shape
@@ -16,6 +16,7 @@ from txexport.spec import (
     DistributionStackSpec,
     FeedForwardSpec,
     LengthAdapterSpec,
+    MixedStackSpec,
     ProposalStackSpec,
     QueryLayersSpec,
     QueryStackSpec,
@@ -40,6 +41,7 @@ QUERIES = (
     | DeformableStackSpec
     | ConditionalStackSpec
     | AnchorStackSpec
+    | MixedStackSpec
 )
 TOKENS: Shape = (names.BATCH_SIZE, names.SEQUENCE_LENGTH)
 
@@ -63,6 +65,8 @@ def query_layers(stack: StackSpec) -> dict[str, tuple[QueryLayersSpec, int, int]
         return {"layers": (stack.cells, rows * columns, 0), "query_layers": (stack.objects, stack.queries, 0)}
     if isinstance(stack, DeformableStackSpec):
         return {"layers": (stack.cells, stack.area, 0), "query_layers": (stack.objects, stack.queries, 0)}
+    if isinstance(stack, MixedStackSpec):
+        return {"query_layers": (stack.objects, stack.queries, 0)}
     if not isinstance(stack, QueryStackSpec | ConditionalStackSpec | AnchorStackSpec):
         return {}
     cells = stack.embedding.length
@@ -81,6 +85,8 @@ def query_operations(stack: StackSpec) -> dict[str, int]:
         return conditional.operations(stack)
     if isinstance(stack, AnchorStackSpec):
         return anchors.operations(stack)
+    if isinstance(stack, MixedStackSpec):
+        return mixed.operations(stack)
     result, width = {}, stack.hidden_size
     for name, (part, count, cells) in query_layers(stack).items():
         attention = 4 * count * width**2 + 2 * count**2 * width
@@ -195,6 +201,8 @@ def parameters(stack: StackSpec) -> Shapes:
         shapes |= conditional.parameters(stack)
     if isinstance(stack, AnchorStackSpec):
         shapes |= anchors.parameters(stack)
+    if isinstance(stack, MixedStackSpec):
+        shapes |= mixed.parameters(stack)
     if isinstance(stack, StagedStackSpec):
         for number, stage in enumerate(stack.stages):
             if stage.merging is not None:

@@ -67,6 +67,7 @@ from txexport.spec.map_stack import MapStackSpec, MaskedMapsSpec, ResNetMapsSpec
 from txexport.spec.mask_prompt import MaskPromptSpec
 from txexport.spec.masked_queries import DeformablePyramidSpec, MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec, PixelPyramidSpec
+from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.mosaic import MosaicSpec
 from txexport.spec.naflex import NaflexSpec
@@ -131,6 +132,7 @@ from txexport.spec.vision_language import VisionLanguageSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
 from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
+from txexport.spec.windowed_maps import ProjectorSpec, WindowedMapsSpec
 
 __all__ = [
     "LONGEST_DISTANCE",
@@ -212,6 +214,7 @@ __all__ = [
     "MasksSpec",
     "MediaStackSpec",
     "MergingSpec",
+    "MixedStackSpec",
     "ModelSpec",
     "MosaicSpec",
     "Mutual",
@@ -236,6 +239,7 @@ __all__ = [
     "PositionNorm",
     "PositionSpec",
     "PositionedAttentionSpec",
+    "ProjectorSpec",
     "PromptableSpec",
     "ProposalStackSpec",
     "PyramidSpec",
@@ -287,6 +291,7 @@ __all__ = [
     "WaveformSpec",
     "WaveformStemSpec",
     "WindowAttentionSpec",
+    "WindowedMapsSpec",
     "WindowedPositionsSpec",
     "XieluFeedForwardSpec",
 ]

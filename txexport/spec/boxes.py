@@ -53,8 +53,9 @@ class BoxesSpec:
     The last `queries` vectors of a stack each have scores of the labels, of `score_layers` dense layers with
     ReLU between them, and a box, of `box_layers`: centre, width and height, as shares of the image's. If it
     is `refined`, it changes the box that the stack returns with each query, and the chance of each label is
-    its own: no score is that of "no object" (Zhu et al. 2021, A.4). With `quality`, the stack's boxes are not
-    changed, and its distributions of edges change the scores.
+    its own: no score is that of "no object" (Zhu et al. 2021, A.4). The change is one of logits; if it is
+    `scaled`, of the centre in sides of the box, and of the logarithms of its sides (Girshick et al. 2014, C).
+    With `quality`, the stack's boxes are not changed, and its distributions of edges change the scores.
     """
 
     queries: int
@@ -62,8 +63,11 @@ class BoxesSpec:
     box_layers: int
     refined: bool = False
     quality: QualitySpec | None = None
+    scaled: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "queries", "score_layers", "box_layers")
         if self.quality is not None and not self.refined:
             raise SpecError("BoxesSpec: quality without refined, expected both")
+        if self.scaled and (not self.refined or self.quality is not None):
+            raise SpecError("BoxesSpec: scaled is True, expected refined=True and no quality")

@@ -13,6 +13,7 @@ from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
 from txexport.spec.map_stack import MapStackSpec
+from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.packed import PackedSpec
@@ -29,8 +30,14 @@ SUMMED = (HeadKind.SEQUENCE, HeadKind.TOKENS, HeadKind.SPEAKER)  # heads that re
 
 # Stacks that return boxes with their queries.
 REFINING = (
-    ProposalStackSpec | DistributionStackSpec | DeformableStackSpec | ConditionalStackSpec | AnchorStackSpec
+    ProposalStackSpec
+    | DistributionStackSpec
+    | DeformableStackSpec
+    | ConditionalStackSpec
+    | AnchorStackSpec
+    | MixedStackSpec
 )
+SCORING = ProposalStackSpec | DistributionStackSpec | MixedStackSpec  # stacks that score places
 
 
 @dataclass(frozen=True)
@@ -169,12 +176,17 @@ class EncoderSpec:
                 f"EncoderSpec: boxes with refined={boxes.refined} over {type(stack).__name__}; expected "
                 f"{proposed}"
             )
+        if boxes.scaled != isinstance(stack, MixedStackSpec):
+            raise SpecError(
+                f"EncoderSpec: boxes with scaled={boxes.scaled} over {type(stack).__name__}, expected "
+                f"{not boxes.scaled}"
+            )
         edges = stack.edges if isinstance(stack, DistributionStackSpec) else None
         if edges != (boxes.quality and boxes.quality.edges):
             raise SpecError(
                 f"EncoderSpec: {boxes.quality} over {type(stack).__name__}, expected one of {edges}"
             )
-        if isinstance(stack, ProposalStackSpec | DistributionStackSpec) and self.head.labels != stack.labels:
+        if isinstance(stack, SCORING) and self.head.labels != stack.labels:
             raise SpecError(
                 f"EncoderSpec: the head has {self.head.labels} labels, expected the stack's {stack.labels}"
             )

@@ -14,6 +14,7 @@ from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.layer_inputs import LayerInputsSpec
 from txexport.spec.map_stack import MapStackSpec
+from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
@@ -215,6 +216,7 @@ MediaStackSpec = (
     | DistributionStackSpec
     | ConditionalStackSpec
     | AnchorStackSpec
+    | MixedStackSpec
     | MapStackSpec
     | TiledStackSpec
 )

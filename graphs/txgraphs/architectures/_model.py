@@ -13,6 +13,7 @@ from txexport.spec import (
     DistributionStackSpec,
     MapStackSpec,
     MediaStackSpec,
+    MixedStackSpec,
     ModelSpec,
     ProposalStackSpec,
     QueryStackSpec,
@@ -28,6 +29,7 @@ from txgraphs.deformable_stack import deformable_encoder
 from txgraphs.distribution_stack import distribution_encoder
 from txgraphs.encoder_stack import signal_encoder
 from txgraphs.map_stack import map_encoder
+from txgraphs.mixed_stack import mixed_encoder
 from txgraphs.proposal_stack import proposal_encoder
 from txgraphs.query_stack import query_encoder
 from txgraphs.stack import Given
@@ -66,6 +68,8 @@ def signal_states(
         return conditional_encoder(spec, graph, inputs, stack)
     if isinstance(spec, AnchorStackSpec):
         return anchor_encoder(spec, graph, inputs, stack)
+    if isinstance(spec, MixedStackSpec):
+        return mixed_encoder(spec, graph, inputs, stack)
     if isinstance(spec, MapStackSpec):
         return map_encoder(spec, graph, inputs, layers, stack), None
     if isinstance(spec, QueryStackSpec):

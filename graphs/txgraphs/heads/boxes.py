@@ -40,7 +40,8 @@ def refined_boxes_head(
     """
     assert spec.boxes is not None
     logits = perceptron(g, "scores", spec.boxes.score_layers, x)
-    pred_boxes = g.call(refined, perceptron(g, "box", spec.boxes.box_layers, x), references)
+    change = scaled if spec.boxes.scaled else refined
+    pred_boxes = g.call(change, perceptron(g, "box", spec.boxes.box_layers, x), references)
     return logits, pred_boxes
 
 
@@ -76,6 +77,24 @@ def refined(change, references):
     within = op.Clip(references, op.CastLike(zero, references), unit)
     logits = op.Log(op.Max(within, least) / op.Max(unit - within, least))
     boxes = op.Sigmoid(change + logits)
+    return boxes
+
+
+@script(domain, default_opset=op)
+def scaled(change, references):
+    """Changes as shares of a box's sides and as logarithms of factors, boxes (B,Q,4) -> boxes.
+
+    Girshick et al. 2014, C.
+    """
+    start, middle, end = (
+        op.Constant(value_ints=[0]),
+        op.Constant(value_ints=[2]),
+        op.Constant(value_ints=[4]),
+    )
+    last = op.Constant(value_ints=[-1])
+    moves, factors = op.Slice(change, start, middle, last), op.Slice(change, middle, end, last)
+    centre, sides = op.Slice(references, start, middle, last), op.Slice(references, middle, end, last)
+    boxes = op.Concat(moves * sides + centre, op.Exp(factors) * sides, axis=-1)
     return boxes
 
 

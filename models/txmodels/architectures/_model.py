@@ -12,6 +12,7 @@ from txexport.spec import (
     DeformableStackSpec,
     DistributionStackSpec,
     MapStackSpec,
+    MixedStackSpec,
     ModelSpec,
     ProposalStackSpec,
     QueryStackSpec,
@@ -27,6 +28,7 @@ from txmodels.deformable_stack import DeformableEncoder
 from txmodels.distribution_stack import DistributionEncoder
 from txmodels.encoder_stack import Encoder, SignalEncoder
 from txmodels.map_stack import MapEncoder
+from txmodels.mixed_stack import MixedEncoder
 from txmodels.proposal_stack import ProposalEncoder
 from txmodels.query_stack import QueryEncoder
 from txmodels.stack import Given
@@ -52,6 +54,7 @@ def encoder(
     | DistributionEncoder
     | ConditionalEncoder
     | AnchorEncoder
+    | MixedEncoder
     | MapEncoder
 ):
     """The module of a stack that reads its whole input at once."""
@@ -65,6 +68,8 @@ def encoder(
         return ConditionalEncoder(spec)
     if isinstance(spec, AnchorStackSpec):
         return AnchorEncoder(spec)
+    if isinstance(spec, MixedStackSpec):
+        return MixedEncoder(spec)
     if isinstance(spec, MapStackSpec):
         return MapEncoder(spec)
     if isinstance(spec, QueryStackSpec):

@@ -41,13 +41,14 @@ class RefinedBoxesHead(nn.Module):
     def __init__(self, spec: HeadSpec, hidden_size: int):
         super().__init__()
         assert spec.boxes is not None
+        self.change = scaled if spec.boxes.scaled else refined
         self.scores = dense_layers(hidden_size, spec.boxes.score_layers, spec.labels)
         self.box = dense_layers(hidden_size, spec.boxes.box_layers, 4)
 
     def forward(self, x: Tensor, references: Tensor) -> tuple[Tensor, Tensor]:
         """x (B,Q,W), references (B,Q,4) -> logits (B,Q,labels), pred_boxes (B,Q,4)."""
         logits = perceptron(self.scores, x)
-        pred_boxes = refined(perceptron(self.box, x), references)
+        pred_boxes = self.change(perceptron(self.box, x), references)
         return logits, pred_boxes
 
     def outputs(self, x: Tensor, tokens: Tokens, word: Tensor | None) -> dict[str, Tensor]:
@@ -90,6 +91,17 @@ def refined(change: Tensor, references: Tensor) -> Tensor:
     within = references.clamp(0, 1)
     logits = torch.log(within.clamp(min=LEAST) / (1 - within).clamp(min=LEAST))
     boxes = torch.sigmoid(change + logits)
+    return boxes
+
+
+def scaled(change: Tensor, references: Tensor) -> Tensor:
+    """Changes as shares of a box's sides and as logarithms of factors, boxes (B,Q,4) -> boxes.
+
+    Girshick et al. 2014, C.
+    """
+    moves, factors = change.split(2, dim=-1)
+    centre, sides = references.split(2, dim=-1)  # (B, Q, 2)
+    boxes = torch.cat([moves * sides + centre, factors.exp() * sides], dim=-1)
     return boxes
 
 

@@ -40,6 +40,7 @@ BY_MODEL = {
     "table-transformer": "DetrImageProcessor",
     "grounding-dino": "GroundingDinoImageProcessor",
     "deformable_detr": "DeformableDetrImageProcessor",
+    "lw_detr": "DeformableDetrImageProcessor",
     "conditional_detr": "ConditionalDetrImageProcessor",
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",

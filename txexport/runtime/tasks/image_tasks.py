@@ -155,12 +155,14 @@ def each_output(
     `beside` are inputs (1,...) that each image is read with; outputs `infinite` may hold infinities.
     """
     rows = [bundle.files.images.prepared(source) for source in sources]
-    stride, start = bundle.stage(role).facts.image_stride, 0
+    facts, start = bundle.stage(role).facts, 0
+    stride, rest = facts.image_stride, facts.image_rest
     for height, width in {row.values.shape[1:] for row in rows} if stride else ():
-        if height % stride or width % stride:
+        if min(height, width) < stride or height % stride > rest or width % stride > rest:
+            more = f" or up to {rest} pixels more" if rest else ""
             raise InputError(
-                f"the image processor makes images of {width} x {height}, expected multiples of {stride}; "
-                "export the checkpoint with --image-size"
+                f"the image processor makes images of {width} x {height}, expected multiples of {stride}"
+                f"{more}; export the checkpoint with --image-size"
             )
     while start < len(rows):
         shape, end = rows[start].values.shape, start + 1
