@@ -686,6 +686,21 @@ LW_DETR = {
     "num_queries": 7,
     "group_detr": 3,
 }
+RF_DETR = {key: value for key, value in LW_DETR.items() if key != "projector_scale_factors"} | {
+    "backbone_config": {
+        "model_type": "rf_detr_dinov2",
+        "hidden_size": 16,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 2,
+        "mlp_ratio": 2,
+        "image_size": 20,
+        "patch_size": 4,
+        "out_indices": [1, 4],
+        "num_windows": 2,
+    },
+    "intermediate_size": 20,
+    "mask_downsample_ratio": 2,
+}
 DEFORMABLE_DETR = DETR | {
     "backbone_config": DETR["backbone_config"] | {"out_features": ["stage2", "stage3"]},
     "d_model": 64,
@@ -1165,6 +1180,7 @@ FAMILIES = {
     ),
     "d_fine": ("DFineForObjectDetection", D_FINE),
     "lw_detr": ("LwDetrForObjectDetection", LW_DETR),
+    "rf_detr": ("RfDetrForObjectDetection", RF_DETR),
     "swin": ("SwinModel", SWIN),
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
@@ -1225,6 +1241,7 @@ WIDE = (
     "d_fine",
     "dab-detr",
     "lw_detr",
+    "rf_detr",
     "convnext",
     "convnextv2",
     "conditional_detr",

@@ -1067,6 +1067,7 @@ OTHERS = [
     Row("dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", PATTERNS),
     Row("d_fine", "DFineForObjectDetection", DETECT, "one width", SAME_WIDTH),
     Row("lw_detr", "LwDetrForObjectDetection", DETECT),
+    Row("rf_detr", "RfDetrForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT, "one table of positions, no biases", ONE_TABLE),
     Row("clap", "ClapModel", MATCH_SOUND),

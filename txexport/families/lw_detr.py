@@ -157,6 +157,9 @@ def windowed_maps(
     pretrained: tuple[int, int],
     read: list[int],
     everywhere: list[int],
+    tokens: int = 0,
+    antialias: bool = False,
+    gated: FeedForwardSpec | None = None,
     **switches: Any,
 ) -> WindowedMapsSpec:
     """A ViT with LayerScale whose layers but `everywhere` read windows; `switches` are those of the spec."""
@@ -165,17 +168,10 @@ def windowed_maps(
     network.expect(head_dim=head_dim)
     if patch < 1 or min(pretrained) < patch:
         raise CheckpointError(f"{network.path}: an image of {pretrained} pixels has no patch of {patch}")
-    if any(pixels // patch % side or pixels < patch for pixels in size):
-        raise UnsupportedError(
-            f"{network.path}: image_size {shortened(size)} has {size[0] // patch} x {size[1] // patch} "
-            f"patches; expected multiples of {side}, the windows of each side"
-        )
-    tokens = switches.pop("tokens", 0)
     attention = AttentionSpec(
         width, heads, heads, head_dim, causal=False, bias=network.flag("qkv_bias", True), unmasked=True
     )
     inner = int(width * network.number("mlp_ratio"))
-    gated = switches.pop("feed_forward", None)
     feed_forward = gated or FeedForwardSpec(width, inner, network.activation("hidden_act", "gelu"))
     norm = NormSpec(width, network.number("layer_norm_eps", MAP_EPS))
     return WindowedMapsSpec(
@@ -186,16 +182,21 @@ def windowed_maps(
             network.integer("num_channels", 3),
             tokens,
             any_size=True,
-            antialias=switches.pop("antialias", False),
+            antialias=antialias,
         ),
         block=BlockSpec(attention, feed_forward, norm, NormPlacement.PRE, layer_scale=True),
         side=side,
         everywhere=tuple(everywhere),
         read=tuple(read),
         projector=projector,
-        image_size=size,
+        image_size=(_fitting(size[0], patch, side), _fitting(size[1], patch, side)),
         **switches,
     )
+
+
+def _fitting(pixels: int, patch: int, side: int) -> int:
+    """The pixels of as many patches of an image's side as there are, or of the next multiple of `side`."""
+    return -(-max(pixels // patch, 1) // side) * side * patch
 
 
 def read_layers(network: Config) -> list[int]:
@@ -306,13 +307,12 @@ def _convolution(ours: str, theirs: str, batched: bool) -> Rules:
 
 def detector_rules(stack: MixedStackSpec) -> Rules:
     """Queries, the layers over them, and the head, of the first group of queries."""
-    first = {"parts": stack.groups}
     rules: Rules = {
         "encoder.proposals.vector.*": "model.enc_output.0.*",
         "encoder.proposals.norm.*": "model.enc_output_norm.0.*",
         "encoder.proposals.scores.*": "model.enc_out_class_embed.0.*",
-        "encoder.queries.vectors": Take("model.query_feat.weight", **first),
-        "encoder.queries.changes": Take("model.reference_point_embed.weight", **first),
+        "encoder.queries.vectors": Take("model.query_feat.weight", parts=stack.groups),
+        "encoder.queries.changes": Take("model.reference_point_embed.weight", parts=stack.groups),
         "encoder.query_norm.*": f"{DECODER}.layernorm.*",
         "head.scores.0.*": "class_embed.*",
     }

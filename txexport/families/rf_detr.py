@@ -1,0 +1,161 @@
+"""RF-DETR (Robinson et al. 2025): LW-DETR's queries over the maps of a DINOv2 of windows."""
+
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.errors import UnsupportedError
+from txexport.families import lw_detr, vit
+from txexport.families._config import Config, TensorNames, shortened
+from txexport.families.rt_detr import DEFORMABLE
+from txexport.spec import (
+    Activation,
+    EncoderSpec,
+    FeedForwardSpec,
+    MixedStackSpec,
+    NormSpec,
+    ProjectorSpec,
+    WindowedMapsSpec,
+)
+
+TASKS = {"object-detection": ("RfDetrForObjectDetection",)}
+NAMING = Naming()
+REFUSED = {"RfDetrModel": "its queries are no result of a task; expected RfDetrForObjectDetection"}
+ALIASES: dict[str, str] = {}
+
+BACKBONE, PROJECTOR = "backbone.0.encoder.encoder", "backbone.0.projector.stages.0"
+NETWORK = {
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "mlp_ratio": 4,
+    "image_size": 224,
+    "patch_size": 14,
+    "num_windows": 4,
+}
+# Of a config.json without a backbone.
+UNSAID = {
+    "num_attention_heads": 6,
+    "out_features": ["stage2", "stage5", "stage8", "stage11"],
+    "hidden_size": 384,
+    "image_size": 518,
+}
+
+
+def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
+    """The architecture that config.json describes."""
+    config = config.with_defaults(**lw_detr.DEFAULTS)
+    config.expect(num_feature_levels=1)
+    projector = lw_detr.projector_spec(config, (1.0,), layer_norm_eps=config.number("layer_norm_eps"))
+    return lw_detr.detector(config, _network(config, projector))
+
+
+def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
+    """The DINOv2, and the maps that are read of it."""
+    network = config.table("backbone_config")
+    network = network.with_defaults(**(NETWORK if network.values else NETWORK | UNSAID))
+    network.expect(model_type="rf_detr_dinov2", reshape_hidden_states=True)
+    width, read = network.integer("hidden_size"), lw_detr.read_layers(network)
+    size, side = vit.image_size(network), network.integer("num_windows")
+    if size[0] != size[1] or side < 1:
+        raise UnsupportedError(
+            f"{config.path}: image_size {shortened(size)} and num_windows {side} are not supported; expected "
+            "a square, and 1 or more"
+        )
+    within = [layer for layer in range(read[-1] + 1) if layer not in read]
+    if network.values.get("window_block_indexes") is not None:
+        within = lw_detr.whole_numbers(network, "window_block_indexes")
+    gated = None
+    if network.flag("use_swiglu_ffn", False):
+        wide = int(int(width * network.number("mlp_ratio")) * 2 / 3)
+        gated = FeedForwardSpec(width, (wide + 7) // 8 * 8, Activation.SILU, gated=True)
+    normed = network.flag("apply_layernorm", True)
+    return lw_detr.windowed_maps(
+        network,
+        projector,
+        side=side,
+        pretrained=size,
+        read=read,
+        everywhere=[layer for layer in range(read[-1]) if layer not in within],
+        tokens=1,
+        antialias=True,
+        gated=gated,
+        norm=NormSpec(width, network.number("layer_norm_eps", lw_detr.MAP_EPS)) if normed else None,
+        turned=True,
+    )
+
+
+def table(spec: EncoderSpec) -> Table:
+    """Map parameters to the tensor names of the original, by which transformers stores them."""
+    stack = spec.encoder
+    assert isinstance(stack, MixedStackSpec)
+    embedding = "encoder.embedding"
+    layer, source = f"{embedding}.layers.{{i}}", f"{BACKBONE}.encoder.layer.{{i}}"
+    rules: Rules = {
+        f"{embedding}.patches.tokens.0.weight": Take(f"{BACKBONE}.embeddings.cls_token", leading_axis=True),
+        f"{embedding}.patches.position.weight": Take(
+            f"{BACKBONE}.embeddings.position_embeddings", leading_axis=True
+        ),
+        f"{embedding}.patches.project.*": f"{BACKBONE}.embeddings.patch_embeddings.projection.*",
+        f"{embedding}.norm.*": f"{BACKBONE}.layernorm.*",
+        f"{layer}.attention.o.*": f"{source}.attention.output.dense.*",
+        f"{layer}.attention_norm.*": f"{source}.norm1.*",
+        f"{layer}.attention_scale.weight": f"{source}.layer_scale1.lambda1",
+        f"{layer}.feed_forward_norm.*": f"{source}.norm2.*",
+        f"{layer}.feed_forward_scale.weight": f"{source}.layer_scale2.lambda1",
+    }
+    for name, theirs in (("q", "query"), ("k", "key"), ("v", "value")):
+        rules[f"{layer}.attention.{name}.*"] = f"{source}.attention.attention.{theirs}.*"
+    network = stack.embedding.block.feed_forward
+    gated = isinstance(network, FeedForwardSpec) and network.gated
+    parts = (
+        {"gate": "gate_proj", "up": "up_proj", "down": "down_proj"} if gated else {"up": "fc1", "down": "fc2"}
+    )
+    for name, theirs in parts.items():
+        rules[f"{layer}.feed_forward.{name}.*"] = f"{source}.mlp.{theirs}.*"
+    rules |= _level_rules(f"{embedding}.levels.0", stack.embedding.projector.blocks)
+    drop = "transformer.enc_out*", f"{BACKBONE}.encoder.layer.*", f"{BACKBONE}.embeddings.mask_token"
+    return Table(rules | _detector_rules(stack), NAMING, drop)
+
+
+def _level_rules(ours: str, blocks: int) -> Rules:
+    """What makes the level of maps."""
+    rules: Rules = {f"{ours}.norm.*": f"{PROJECTOR}.1.*"}
+    sources = {"first": "cv1", "last": "cv2"}
+    for pair in range(blocks):
+        sources |= {f"pairs.{pair}.{number}": f"m.{pair}.cv{number + 1}" for number in range(2)}
+    for name, source in sources.items():
+        rules[f"{ours}.{name}.convolution.weight"] = f"{PROJECTOR}.0.{source}.conv.weight"
+        rules[f"{ours}.{name}.norm.*"] = f"{PROJECTOR}.0.{source}.bn.*"
+    return rules
+
+
+def _detector_rules(stack: MixedStackSpec) -> Rules:
+    """Queries, the layers over them, and the head, of the first group of queries."""
+    decoder, ours = "transformer.decoder", "encoder.query_layers.{i}"
+    rules: Rules = {
+        "encoder.proposals.vector.*": "transformer.enc_output.0.*",
+        "encoder.proposals.norm.*": "transformer.enc_output_norm.0.*",
+        "encoder.proposals.scores.*": "transformer.enc_out_class_embed.0.*",
+        "encoder.queries.vectors": Take("query_feat.weight", parts=stack.groups),
+        "encoder.queries.changes": Take("refpoint_embed.weight", parts=stack.groups),
+        "encoder.query_norm.*": f"{decoder}.norm.*",
+        "head.scores.0.*": "class_embed.*",
+    }
+    for layer in range(2):
+        rules[f"encoder.query_position.layers.{layer}.*"] = f"{decoder}.ref_point_head.layers.{layer}.*"
+    for layer in range(stack.box_layers):
+        rules[f"encoder.proposals.box.{layer}.*"] = f"transformer.enc_out_bbox_embed.0.layers.{layer}.*"
+        rules[f"head.box.{layer}.*"] = f"bbox_embed.layers.{layer}.*"
+    theirs = f"{decoder}.layers.{{i}}"
+    for part, name in enumerate("qkv"):
+        for kind in ("weight", "bias"):
+            fused = f"{theirs}.self_attn.in_proj_{kind}"
+            rules[f"{ours}.attention.{name}.{kind}"] = Take(fused, part=part, parts=3)
+    for name, other in DEFORMABLE.items():
+        rules[f"{ours}.cross_attention.{name}.*"] = f"{theirs}.cross_attn.{other}.*"
+    return rules | {
+        f"{ours}.attention.o.*": f"{theirs}.self_attn.out_proj.*",
+        f"{ours}.attention_norm.*": f"{theirs}.norm1.*",
+        f"{ours}.cross_attention_norm.*": f"{theirs}.norm2.*",
+        f"{ours}.feed_forward.up.*": f"{theirs}.linear1.*",
+        f"{ours}.feed_forward.down.*": f"{theirs}.linear2.*",
+        f"{ours}.feed_forward_norm.*": f"{theirs}.norm3.*",
+    }
