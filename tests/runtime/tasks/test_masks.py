@@ -11,7 +11,7 @@ from PIL import Image
 
 import txexport
 from txexport.errors import InputError
-from txexport.runtime.tasks.interpolation import bilinear
+from txexport.runtime.interpolation import bilinear
 
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150)]
 SIDE = 60

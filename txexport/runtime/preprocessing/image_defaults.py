@@ -195,6 +195,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "GroundingDinoImageProcessor": PLAIN | YOLOS,
     "DeformableDetrImageProcessor": PLAIN | YOLOS,
     "ConditionalDetrImageProcessor": PLAIN | YOLOS,
+    "RfDetrImageProcessor": PLAIN | YOLOS,
     "RTDetrImageProcessor": PLAIN | RT_DETR,
     "DPTImageProcessor": PLAIN | DPT,
     "MaskFormerImageProcessor": PLAIN | MASKFORMER,
@@ -228,6 +229,7 @@ BOUNDED = {
     "GroundingDinoImageProcessor": Rounding(),
     "DeformableDetrImageProcessor": Rounding(),
     "ConditionalDetrImageProcessor": Rounding(),
+    "RfDetrImageProcessor": Rounding(),
     "RTDetrImageProcessor": Rounding(),
     "MaskFormerImageProcessor": Rounding(up=True),
     "Mask2FormerImageProcessor": Rounding(up=True),
@@ -261,6 +263,7 @@ WITHOUT_CROP = {
     "GroundingDinoImageProcessor",
     "DeformableDetrImageProcessor",
     "ConditionalDetrImageProcessor",
+    "RfDetrImageProcessor",
     "RTDetrImageProcessor",
     "SegformerImageProcessor",
     "Owlv2ImageProcessor",
@@ -273,4 +276,6 @@ WITHOUT_CROP = {
 }
 # Processors that transformers has for torchvision alone, whose bytes may be one off those of Pillow.
 WITHOUT_PILLOW = {"Sam2ImageProcessor", "Lfm2VlImageProcessor"}
+# Processors that resize scaled bytes, linearly between their centres alone, and then normalise.
+UNFILTERED = {"RfDetrImageProcessor"}
 RESIZED_AS_VALUES = {"DINOv3ViTImageProcessor"}  # processors that normalise before they resize

@@ -42,6 +42,7 @@ BY_MODEL = {
     "deformable_detr": "DeformableDetrImageProcessor",
     "lw_detr": "DeformableDetrImageProcessor",
     "conditional_detr": "ConditionalDetrImageProcessor",
+    "rf_detr": "RfDetrImageProcessor",
     "rt_detr": "RTDetrImageProcessor",
     "rt_detr_v2": "RTDetrImageProcessor",
     "maskformer": "MaskFormerImageProcessor",

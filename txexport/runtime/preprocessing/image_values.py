@@ -61,11 +61,11 @@ def centred(values: np.ndarray, multiple: int) -> np.ndarray:
 
 
 def mean_and_deviation(options: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The mean and deviation of each channel; None where values are not normalised."""
+    """The mean and deviation (3,1,1) of each channel, or (1,1,1); None where values are not normalised."""
     if not options["do_normalize"]:
         return None
     mean, deviation = (np.asarray(options[name], np.float32) for name in ("image_mean", "image_std"))
-    return mean, deviation
+    return mean.reshape(-1, 1, 1), deviation.reshape(-1, 1, 1)
 
 
 def levels_of(options: dict[str, Any]) -> np.ndarray:

@@ -11,6 +11,7 @@ from txexport.bundle import read_json
 from txexport.contracts.names import PIXEL_VALUES
 from txexport.errors import BundleError, InputError, UnsupportedError, shown
 from txexport.runtime import memory
+from txexport.runtime.interpolation import bilinear
 from txexport.runtime.preprocessing.blurred import blurred
 from txexport.runtime.preprocessing.boxes import boxes_of, centre_and_scale, cut
 from txexport.runtime.preprocessing.image_defaults import (
@@ -28,6 +29,7 @@ from txexport.runtime.preprocessing.image_defaults import (
     SPLITTING,
     SQUARED,
     TILED,
+    UNFILTERED,
     WITHOUT_CROP,
     WITHOUT_PILLOW,
 )
@@ -155,10 +157,13 @@ class Images:
         if self.blurs and not (options["do_rescale"] and self.resample):
             # The original would round to bytes, or resize without a blur.
             raise UnsupportedError(f"image processor: {kind} needs do_rescale, and a resample other than 0")
+        self.unfiltered = kind in UNFILTERED and self.size is not None
+        if self.unfiltered and not (options["do_rescale"] and self.resample == 2):  # else bytes are rounded
+            raise UnsupportedError(f"image processor: {kind} needs do_rescale, and a resample of 2")
         self.levels = levels_of(options)
         self.byte = float(np.abs(np.diff(self.levels, axis=0)).max()) if kind in WITHOUT_PILLOW else 0.0
         self.normal = None
-        if self.blurs:
+        if self.blurs or self.unfiltered:
             self.levels, self.normal = (
                 levels_of(options | {"do_normalize": False}),
                 mean_and_deviation(options),
@@ -267,11 +272,8 @@ class Images:
         """Height and width of an image's values, without padding."""
         if self.crop is not None:
             return self.crop
-        return (
-            (image.height, image.width)
-            if self.size is None
-            else resized(image.height, image.width, self.size)
-        )
+        height, width = image.height, image.width
+        return (height, width) if self.size is None else resized(height, width, self.size)
 
     def _row(self, image: "Image", size: Size | None = None) -> np.ndarray:
         """The values (3,H,W) of an RGB image, of the processor's size or another one."""
@@ -292,9 +294,10 @@ class Images:
                 )
             if self.blurs:
                 return self._blurred(np.asarray(image), high, wide)
+            if self.unfiltered:
+                return self._normalised(bilinear(self._values(image).transpose(2, 0, 1), high, wide))
             if self.resizes_values:
-                values = self.levels[np.asarray(image), np.arange(3)]  # (H, W, 3)
-                return resized_values(values, (wide, high), self.resample)
+                return resized_values(self._values(image), (wide, high), self.resample)
             image = image.resize((wide, high), self.resample)
         pixels = np.asarray(image)  # (H, W, 3)
         if self.crop is not None:
@@ -303,10 +306,15 @@ class Images:
         values = values if self.multiple == 1 else centred(values, self.multiple)
         return values if self.padded is None else padded(values, *self.padded)
 
+    def _values(self, image: "Image") -> np.ndarray:
+        """The number of every byte (H,W,3) of an image."""
+        return self.levels[np.asarray(image), np.arange(3)]
+
     def _blurred(self, pixels: np.ndarray, height: int, width: int) -> np.ndarray:
         """The values (3,height,width) of pixels (H,W,3), resized behind a blur."""
         values = blurred(pixels, self.levels[:, 0], self.squares, height, width)
-        if self.normal is not None:
-            mean, deviation = self.normal
-            values = (values - mean) / deviation
-        return values.transpose(2, 0, 1)
+        return self._normalised(values.transpose(2, 0, 1))
+
+    def _normalised(self, values: np.ndarray) -> np.ndarray:
+        """Values (3,H,W) by the mean and the deviation of each channel, if there are any."""
+        return values if self.normal is None else np.asarray((values - self.normal[0]) / self.normal[1])

@@ -21,12 +21,12 @@ from txexport.contracts.names import (
 )
 from txexport.errors import InputError, counted, shown
 from txexport.runtime import memory
+from txexport.runtime.interpolation import bilinear
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.images import Prepared
 from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.session import finite
 from txexport.runtime.tasks.image_tasks import as_sources
-from txexport.runtime.tasks.interpolation import bilinear
 from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress, counting
 

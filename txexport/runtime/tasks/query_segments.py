@@ -10,7 +10,7 @@ import numpy as np
 
 from txexport.errors import counted
 from txexport.runtime import memory
-from txexport.runtime.tasks.interpolation import bilinear
+from txexport.runtime.interpolation import bilinear
 from txexport.runtime.tasks.labels import sigmoid, softmax
 
 FAINT = np.float32(1e-6)  # what an area of 0 is divided by

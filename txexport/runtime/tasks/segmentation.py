@@ -9,13 +9,13 @@ from txexport.contracts import roles
 from txexport.contracts.names import CLASS_QUERIES_LOGITS, LOGITS, MASKS_QUERIES_LOGITS, PRED_MASKS
 from txexport.errors import InputError, shown
 from txexport.runtime import memory
+from txexport.runtime.interpolation import between, bilinear
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.image_defaults import MASK_SIZES
 from txexport.runtime.preprocessing.images import Prepared
 from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.tasks.detection import check_threshold
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
-from txexport.runtime.tasks.interpolation import between, bilinear
 from txexport.runtime.tasks.labels import names
 from txexport.runtime.tasks.query_segments import Rules, instances, label_scores, panoptic
 from txexport.support.arguments import check_count
