@@ -1241,7 +1241,6 @@ WIDE = (
     "d_fine",
     "dab-detr",
     "lw_detr",
-    "rf_detr",
     "convnext",
     "convnextv2",
     "conditional_detr",

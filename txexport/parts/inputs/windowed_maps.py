@@ -13,7 +13,7 @@ from txexport.parts.inputs.patches import INPUT as PATCHES
 from txexport.parts.inputs.resnet import masked_ports
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.parts.query_layers import repeated
-from txexport.spec import MixedStackSpec, NormSpec, ProjectorSpec, WindowedMapsSpec
+from txexport.spec import AttentionSpec, MixedStackSpec, NormSpec, ProjectorSpec, WindowedMapsSpec
 from txexport.spec.parameters import block
 from txexport.spec.shapes import Shapes, norm, under
 from txexport.spec.windowed_maps import NARROWED
@@ -64,6 +64,7 @@ class WindowedMaps:
     def operations(self, embedding: WindowedMapsSpec) -> int:
         """The matrices of patches, layers and levels of an image of `image_size`."""
         patches, every, attention = embedding.patches, embedding.side**2, embedding.block.attention
+        assert isinstance(attention, AttentionSpec)
         (rows, columns), pixels = embedding.grid, embedding.channels * patches.patch_size**2
         vectors = rows * columns + every * patches.tokens
         weights = sum(math.prod(shape) for shape in block(embedding.block).values() if len(shape) == 2)
