@@ -33,6 +33,8 @@ UNREAD = {
     ("rt_detr", "feature-extraction"): "queries, which are no result of a task",
     ("rt_detr_v2", "feature-extraction"): "queries, which are no result of a task",
     ("d_fine", "feature-extraction"): "queries, which are no result of a task",
+    ("lw_detr", "feature-extraction"): "queries, which are no result of a task",
+    ("rf_detr", "feature-extraction"): "queries, which are no result of a task",
     ("dab-detr", "feature-extraction"): "queries, which are no result of a task",
     ("dpt", "feature-extraction"): "vectors for maps, which no task gives",
     ("owlvit", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",

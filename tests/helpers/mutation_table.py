@@ -22,6 +22,7 @@ from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_listening as listening
 from helpers import mutations_of_masks as masks
+from helpers import mutations_of_mixed as mixed
 from helpers import mutations_of_packing as packing
 from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_pictures as pictures
@@ -961,6 +962,41 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         queries.padding_is_counted,
     ),
     ("dab-detr, patterns", None, "model"): (anchors.boxes_of_ranks,),
+    ("lw_detr", None, "model"): (
+        mixed.rows_of_windows,
+        mixed.layers_within_windows_alone,
+        mixed.every_layer_over_the_image,
+        mixed.exchanged_maps,
+        mixed.first_half_through_pairs,
+        mixed.unnormalised_level,
+        mixed.smallest_scores,
+        mixed.least_label,
+        mixed.places_of_padding,
+        mixed.exchanged_ranks,
+        mixed.first_boxes_of_other_levels,
+        mixed.unchanged_first_boxes,
+        mixed.added_sides,
+        mixed.moves_of_the_image,
+        mixed.without_last_norm,
+        mixed.positions_of_rows_last,
+        proposals.aligned_corners,
+        proposals.offsets_from_corners,
+        proposals.undivided_offsets,
+        proposals.shares_of_each_head,
+    ),
+    ("rf_detr", None, "model"): (
+        mixed.windows_without_token,
+        mixed.squares_of_windows,
+        mixed.plain_positions,
+        mixed.layers_within_windows_alone,
+        mixed.every_layer_over_the_image,
+        mixed.exchanged_maps,
+        mixed.first_half_through_pairs,
+        mixed.unnormalised_level,
+        mixed.smallest_scores,
+        mixed.added_sides,
+        mixed.without_last_norm,
+    ),
     ("deformable_detr", None, "model"): (
         points.counted_at_edges,
         points.exchanged_levels,

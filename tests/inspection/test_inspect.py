@@ -54,6 +54,11 @@ ELSEWHERE |= dict.fromkeys(("rt_detr", "rt_detr_v2"), 968 - 2 * (16 * 2 + 2) - 3
 # And factors of points, less what scores of edges tell earlier layers.
 ELSEWHERE |= {"d_fine": 1490 + 3 * 5 - 2 * (16 * 2 + 2) - 2 * (16 * 6 + 6 + 6 + 1) - 3 * 16}
 ELSEWHERE |= {"dab-detr": 4 * 134}  # batch norms, which are buffers there
+# A layer that nothing reads, and two groups of queries and of what proposes their boxes.
+GROUPS = 2 * (7 * (16 + 4) + 3 * (16 * 16 + 16) + 2 * 16 + 16 * (2 + 4) + 2 + 4)
+ELSEWHERE |= {"rf_detr": -(GROUPS + 2256 + 16)}  # and a token for masks
+# And a position of no token, less statistics of batch norms and a bias of keys.
+ELSEWHERE |= {"lw_detr": 2 * 160 + 16 - (GROUPS + 2240 + 16)}
 ELSEWHERE |= {"upernet": 216 - 674}  # means and variances, less an auxiliary head
 ELSEWHERE |= {"vit_mae": 48 * 26}  # positions that are not learned
 ELSEWHERE |= {"glpn": 2 * 2 * (18 + 9), "resnet": 248}  # means and variances of batch norms

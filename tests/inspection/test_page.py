@@ -45,7 +45,7 @@ def test_parts_add_up_to_what_is_counted(model_type, checkpoint_of):
         "deformable_detr",
         "rt_detr",
         "rt_detr_v2",
-        *("d_fine", "dab-detr"),
+        *("d_fine", "dab-detr", "lw_detr", "rf_detr"),
         *("resnet", "convnext", "convnextv2", "upernet"),
     )  # whose layers are no blocks
     assert norms <= found.parameters.components["norms"]

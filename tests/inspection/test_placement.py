@@ -35,7 +35,7 @@ VERSIONS = {
     "rt_detr_v2 d_fine dab-detr",
     "Elu": "owlvit owlv2",
 }
-TYPES = {"ReduceProd": "mask2former grounding-dino deformable_detr rt_detr rt_detr_v2 d_fine"}
+TYPES = {"ReduceProd": "mask2former grounding-dino deformable_detr rt_detr rt_detr_v2 d_fine lw_detr rf_detr"}
 LACKING: dict[str, set[str]] = {}
 for table, reason in ((VERSIONS, "no kernel of version 22"), (TYPES, "none of int64")):
     for operator, model_types in table.items():

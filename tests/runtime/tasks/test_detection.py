@@ -16,8 +16,8 @@ from PIL import Image
 
 import txexport
 from txexport.errors import InputError
-from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.drawn_boxes import drawn
+from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.tasks.detection import corners_of
 
 SIZES = [(53, 37), (37, 53), (64, 64), (96, 33), (33, 96), (101, 100), (160, 48), (31, 150), (53, 37)]

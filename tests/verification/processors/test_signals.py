@@ -36,6 +36,7 @@ ROWS = {
     "conditional_detr": ("ConditionalDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_rescale": False}),
     "deformable_detr": ("DeformableDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_rescale": False}),
     "dab-detr": ("ConditionalDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),
+    "lw_detr": ("DeformableDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": False}),
     "d_fine": ("RTDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": True}),
     "rt_detr": ("RTDetrImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_normalize": True}),
     "yolos": ("YolosImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),

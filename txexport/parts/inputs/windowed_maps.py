@@ -113,8 +113,8 @@ class WindowedMaps:
 
         yield case("one", 1, height, width)
         yield case("one with pixels beyond the last patch", 1, height + rest, width + stride + 1)
-        ragged = [(height + stride, width), (height, width + stride), (height - 1, width - 2)]
-        yield case("three of several sizes", 3, height + stride, width + stride, *ragged)
+        ragged = [(height + stride, width), (height, width + 2 * stride), (height - 1, width - 2)]
+        yield case("three of several sizes", 3, height + stride, width + 2 * stride, *ragged)
         small = case("two, with a mask of another size", 2, height, width + 2 * stride)
         yield SignalCase(small.name, small.signals, np.ones((2, 64, 64), np.int64))
         sides = [(height - row, width - row % 3) for row in range(LARGEST)]
