@@ -15,6 +15,7 @@ from txgraphs.linear import linear
 from txgraphs.norm import norm
 from txgraphs.proposal_stack import EDGE, SIDE, proposal_layer
 from txgraphs.query_stack import of_every_row, resized_mask
+from txgraphs.stack import Given
 from txgraphs.staged_stack import flat_grid
 
 
@@ -53,12 +54,14 @@ def learned_changes(g: Body, boxes: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def mixed_encoder(
-    spec: MixedStackSpec, graph: Graph, inputs: dict[str, ir.Value], stack: str = "encoder"
+    spec: MixedStackSpec, graph: Graph, inputs: dict[str, ir.Value], outputs: Given, stack: str = "encoder"
 ) -> tuple[ir.Value, ir.Value]:
     """An image's maps, and learned queries whose boxes begin as their likeliest places.
 
     The twin of MixedEncoder: pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W),
     boxes (B,Q,4).
+
+    If a head reads maps, `outputs` is filled with the boxes and with the first level (B,R,C,W).
     """
     op, place = graph.op, graph / f"{stack}.embedding"
     maps = windowed_maps_embedding(spec.embedding, place, inputs[names.PIXEL_VALUES])  # (B, R, C, W)
@@ -87,6 +90,8 @@ def mixed_encoder(
     for number in range(spec.objects.num_layers):
         place, switches = graph / f"{stack}.query_layers.{number}", (spec.block, spec.objects, spec.attention)
         y = proposal_layer(*switches, place, y, positions, near, image, sizes, real=real_places)
+    if outputs.maps is not None:
+        outputs.maps |= {"boxes": boxes, "level": maps[0]}
     y = norm(spec.block.norm, graph / f"{stack}.query_norm", y)
     return y, boxes
 

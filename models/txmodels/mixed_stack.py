@@ -70,7 +70,10 @@ class MixedEncoder(nn.Module):
     def forward(
         self, pixel_values: Tensor, pixel_mask: Tensor | None = None, outputs: Given | None = None
     ) -> tuple[Tensor, Tensor]:
-        """pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W), boxes (B,Q,4)."""
+        """pixel_values (B,channels,height,width), pixel_mask (B,h,w) -> queries (B,Q,W), boxes (B,Q,4).
+
+        If a head reads maps, `outputs` is filled with the boxes and with the first level (B,R,C,W).
+        """
         assert pixel_mask is not None
         maps = self.embedding(pixel_values)  # (B, R, C, W)
         real = [resized_mask(pixel_mask, x) for x in maps]  # (B, R, C)
@@ -92,6 +95,8 @@ class MixedEncoder(nn.Module):
         positions = self.query_position(near)
         for layer in self.query_layers:
             y = layer(y, positions, near, image, sizes, real=real_places)
+        if outputs is not None and outputs.maps is not None:
+            outputs.maps |= {"boxes": boxes, "level": maps[0]}
         y = self.query_norm(y)
         return y, boxes
 

@@ -1,29 +1,16 @@
 """LW-DETR (Chen et al. 2024): a ViT of windows, and learned queries whose boxes begin as its places."""
 
 import math
-from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take, zeros
 from txexport.errors import CheckpointError, UnsupportedError
-from txexport.families import vit
+from txexport.families import _windowed, vit
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.families.rt_detr import DEFORMABLE
 from txexport.spec import (
-    AttentionSpec,
-    BlockSpec,
-    BoxesSpec,
-    DeformableAttentionSpec,
     EncoderSpec,
-    FeedForwardSpec,
-    HeadKind,
-    HeadSpec,
     MixedStackSpec,
-    NormPlacement,
-    NormSpec,
-    PatchSpec,
     ProjectorSpec,
-    QueryBlockSpec,
-    QueryLayersSpec,
     WindowedMapsSpec,
 )
 from txexport.spec.windowed_maps import NARROWED, SCALES
@@ -33,22 +20,7 @@ NAMING = Naming()
 REFUSED = {"LwDetrModel": "its queries are no result of a task; expected LwDetrForObjectDetection"}
 ALIASES: dict[str, str] = {}
 
-EPS, MAP_EPS = 1e-5, 1e-6  # of the norms of queries, and of maps, which have no settings
 BACKBONE, PROJECTOR, DECODER = "model.backbone.backbone", "model.backbone.projector", "model.decoder"
-DEFAULTS = {
-    "hidden_expansion": 0.5,
-    "c2f_num_blocks": 3,
-    "batch_norm_eps": 1e-5,
-    "layer_norm_eps": 1e-5,
-    "d_model": 256,
-    "decoder_ffn_dim": 2048,
-    "decoder_n_points": 4,
-    "decoder_layers": 3,
-    "decoder_self_attention_heads": 8,
-    "decoder_cross_attention_heads": 16,
-    "num_queries": 300,
-    "group_detr": 13,
-}
 NETWORK = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
@@ -71,7 +43,7 @@ UNSAID = {
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    config = config.with_defaults(**DEFAULTS)
+    config = config.with_defaults(**_windowed.DEFAULTS)
     scales = tuple(config.numbers("projector_scale_factors"))
     if not scales or len(scales) > 8 or any(scale not in SCALES for scale in scales):
         raise UnsupportedError(
@@ -79,47 +51,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
             f"eight of {', '.join(map(str, SCALES))}"
         )
     config.expect(num_feature_levels=len(scales), projector_out_channels=config.values["d_model"])
-    projector = projector_spec(config, scales, batch_norm_eps=config.number("batch_norm_eps"))
-    return detector(config, _network(config, projector))
-
-
-def projector_spec(config: Config, scales: tuple[float, ...], **norms: float) -> ProjectorSpec:
-    """What makes levels of the network's maps, with an epsilon of its norms."""
-    width = config.integer("d_model")
-    config.check_width("d_model", width)
-    return ProjectorSpec(
-        size=width,
-        inner=int(width * config.number("hidden_expansion")),
-        blocks=config.count("c2f_num_blocks"),
-        activation=config.activation("activation_function", "silu"),
-        norm=NormSpec(width, MAP_EPS),
-        scales=scales,
-        **norms,
-    )
-
-
-def detector(config: Config, network: WindowedMapsSpec) -> EncoderSpec:
-    """The architecture over a network."""
-    width, levels = config.integer("d_model"), network.levels
-    objects = QueryLayersSpec(
-        config.count("decoder_layers"),
-        config.integer("decoder_self_attention_heads"),
-        config.integer("decoder_ffn_dim"),
-    )
-    config.expect(attention_bias=True, head_dim=width // objects.num_heads)
-    crossed = config.integer("decoder_cross_attention_heads"), levels, config.integer("decoder_n_points")
-    stack = MixedStackSpec(
-        embedding=network,
-        objects=objects,
-        block=QueryBlockSpec(NormSpec(width, EPS), config.activation("decoder_activation_function", "relu")),
-        attention=DeformableAttentionSpec(width, *crossed, by_level=True),
-        queries=config.integer("num_queries"),
-        labels=config.labels(),
-        groups=config.integer("group_detr"),
-    )
-    boxes = BoxesSpec(stack.queries, 1, stack.box_layers, refined=True, scaled=True)
-    head = HeadSpec(HeadKind.BOXES, tied=False, bias=True, labels=stack.labels, boxes=boxes)
-    return EncoderSpec(encoder=stack, head=head)
+    projector = _windowed.projector_spec(config, scales, batch_norm_eps=config.number("batch_norm_eps"))
+    return _windowed.detector(config, _network(config, projector))
 
 
 def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
@@ -137,9 +70,9 @@ def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
         raise UnsupportedError(
             f"{config.path}: pretrain_image_size {shortened(pretrained)} is not supported; expected a square"
         )
-    read = read_layers(network)
-    within = whole_numbers(network, "window_block_indices")
-    return windowed_maps(
+    read = _windowed.read_layers(network)
+    within = _windowed.whole_numbers(network, "window_block_indices")
+    return _windowed.windowed_maps(
         network,
         projector,
         side=side,
@@ -147,84 +80,6 @@ def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
         read=read,
         everywhere=[layer for layer in range(read[-1]) if layer not in within],
     )
-
-
-def windowed_maps(
-    network: Config,
-    projector: ProjectorSpec,
-    *,
-    side: int,
-    pretrained: tuple[int, int],
-    read: list[int],
-    everywhere: list[int],
-    tokens: int = 0,
-    antialias: bool = False,
-    gated: FeedForwardSpec | None = None,
-    **switches: Any,
-) -> WindowedMapsSpec:
-    """A ViT with LayerScale whose layers but `everywhere` read windows; `switches` are those of the spec."""
-    width, heads = network.integer("hidden_size"), network.integer("num_attention_heads")
-    head_dim, patch, size = network.head_dim(width, heads), vit.patch_size(network), vit.image_size(network)
-    network.expect(head_dim=head_dim)
-    if patch < 1 or min(pretrained) < patch:
-        raise CheckpointError(f"{network.path}: an image of {pretrained} pixels has no patch of {patch}")
-    attention = AttentionSpec(
-        width, heads, heads, head_dim, causal=False, bias=network.flag("qkv_bias", True), unmasked=True
-    )
-    inner = int(width * network.number("mlp_ratio"))
-    feed_forward = gated or FeedForwardSpec(width, inner, network.activation("hidden_act", "gelu"))
-    norm = NormSpec(width, network.number("layer_norm_eps", MAP_EPS))
-    return WindowedMapsSpec(
-        patches=PatchSpec(
-            width,
-            pretrained,
-            patch,
-            network.integer("num_channels", 3),
-            tokens,
-            any_size=True,
-            antialias=antialias,
-        ),
-        block=BlockSpec(attention, feed_forward, norm, NormPlacement.PRE, layer_scale=True),
-        side=side,
-        everywhere=tuple(everywhere),
-        read=tuple(read),
-        projector=projector,
-        image_size=(_fitting(size[0], patch, side), _fitting(size[1], patch, side)),
-        **switches,
-    )
-
-
-def _fitting(pixels: int, patch: int, side: int) -> int:
-    """The pixels of as many patches of an image's side as there are, or of the next multiple of `side`."""
-    return -(-max(pixels // patch, 1) // side) * side * patch
-
-
-def read_layers(network: Config) -> list[int]:
-    """The layers whose maps are read; 0 is what the first one reads."""
-    layers = network.count("num_hidden_layers")
-    stages = ["stem", *(f"stage{number}" for number in range(1, layers + 1))]
-    features, indices = network.strings("out_features"), whole_numbers(network, "out_indices")
-    if any(name not in stages for name in features):
-        raise CheckpointError(
-            f"{network.path}: out_features {shortened(features)} are none of {layers} layers"
-        )
-    read = [index % len(stages) for index in indices] or [stages.index(name) for name in features] or [layers]
-    named = [stages.index(name) for name in features] or read
-    last = max(read)
-    if named != read or read != sorted({*read}) or not last or max(map(abs, [*indices, last])) > layers + 1:
-        raise CheckpointError(
-            f"{network.path}: out_indices {shortened(indices)} and out_features {shortened(features)}; "
-            f"expected the same rising layers of {layers} in both, not the embedding alone"
-        )
-    return read
-
-
-def whole_numbers(network: Config, key: str) -> list[int]:
-    """Numbers of layers, of which there may be one of 0, or none where null or nothing is stored."""
-    values = network.values.get(key) or []
-    if not isinstance(values, list) or any(type(value) is not int for value in values):
-        raise CheckpointError(f"{network.path}: {key} is {shortened(values)}, expected whole numbers")
-    return values
 
 
 def table(spec: EncoderSpec) -> Table:

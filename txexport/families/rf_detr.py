@@ -1,21 +1,29 @@
 """RF-DETR (Robinson et al. 2025): LW-DETR's queries over the maps of a DINOv2 of windows."""
 
+from dataclasses import replace
+
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
-from txexport.families import lw_detr, vit
+from txexport.families import _windowed, vit
 from txexport.families._config import Config, TensorNames, shortened
 from txexport.families.rt_detr import DEFORMABLE
 from txexport.spec import (
     Activation,
     EncoderSpec,
     FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    InstanceMasksSpec,
     MixedStackSpec,
     NormSpec,
     ProjectorSpec,
     WindowedMapsSpec,
 )
 
-TASKS = {"object-detection": ("RfDetrForObjectDetection",)}
+TASKS = {
+    "object-detection": ("RfDetrForObjectDetection",),
+    "image-segmentation": ("RfDetrForInstanceSegmentation",),
+}
 NAMING = Naming()
 REFUSED = {"RfDetrModel": "its queries are no result of a task; expected RfDetrForObjectDetection"}
 ALIASES: dict[str, str] = {}
@@ -41,10 +49,25 @@ UNSAID = {
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    config = config.with_defaults(**lw_detr.DEFAULTS)
+    config = config.with_defaults(**_windowed.DEFAULTS)
     config.expect(num_feature_levels=1)
-    projector = lw_detr.projector_spec(config, (1.0,), layer_norm_eps=config.number("layer_norm_eps"))
-    return lw_detr.detector(config, _network(config, projector))
+    projector = _windowed.projector_spec(config, (1.0,), layer_norm_eps=config.number("layer_norm_eps"))
+    model = _windowed.detector(config, _network(config, projector))
+    if task != "image-segmentation":
+        return model
+    assert model.head.boxes is not None
+    masks = InstanceMasksSpec(
+        boxes=model.head.boxes,
+        hidden_size=config.integer("d_model"),
+        blocks=config.count("decoder_layers"),
+        inner=config.integer("intermediate_size", 1024),
+        activation=config.activation("segmentation_head_activation_function", "gelu"),
+        ratio=config.integer("mask_downsample_ratio", 4),
+    )
+    head = HeadSpec(
+        HeadKind.INSTANCE_MASKS, tied=False, bias=True, labels=model.head.labels, instance_masks=masks
+    )
+    return replace(model, head=head)
 
 
 def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
@@ -52,7 +75,7 @@ def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
     network = config.table("backbone_config")
     network = network.with_defaults(**(NETWORK if network.values else NETWORK | UNSAID))
     network.expect(model_type="rf_detr_dinov2", reshape_hidden_states=True)
-    width, read = network.integer("hidden_size"), lw_detr.read_layers(network)
+    width, read = network.integer("hidden_size"), _windowed.read_layers(network)
     size, side = vit.image_size(network), network.integer("num_windows")
     if size[0] != size[1] or side < 1:
         raise UnsupportedError(
@@ -61,13 +84,13 @@ def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
         )
     within = [layer for layer in range(read[-1] + 1) if layer not in read]
     if network.values.get("window_block_indexes") is not None:
-        within = lw_detr.whole_numbers(network, "window_block_indexes")
+        within = _windowed.whole_numbers(network, "window_block_indexes")
     gated = None
     if network.flag("use_swiglu_ffn", False):
         wide = int(int(width * network.number("mlp_ratio")) * 2 / 3)
         gated = FeedForwardSpec(width, (wide + 7) // 8 * 8, Activation.SILU, gated=True)
     normed = network.flag("apply_layernorm", True)
-    return lw_detr.windowed_maps(
+    return _windowed.windowed_maps(
         network,
         projector,
         side=side,
@@ -77,7 +100,7 @@ def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
         tokens=1,
         antialias=True,
         gated=gated,
-        norm=NormSpec(width, network.number("layer_norm_eps", lw_detr.MAP_EPS)) if normed else None,
+        norm=NormSpec(width, network.number("layer_norm_eps", _windowed.MAP_EPS)) if normed else None,
         turned=True,
     )
 
@@ -111,7 +134,14 @@ def table(spec: EncoderSpec) -> Table:
     for name, theirs in parts.items():
         rules[f"{layer}.feed_forward.{name}.*"] = f"{source}.mlp.{theirs}.*"
     rules |= _level_rules(f"{embedding}.levels.0", stack.embedding.projector.blocks)
-    drop = "transformer.enc_out*", f"{BACKBONE}.encoder.layer.*", f"{BACKBONE}.embeddings.mask_token"
+    if spec.head.instance_masks is not None:
+        rules |= _mask_rules(spec.head.instance_masks.blocks)
+    drop = (
+        "transformer.enc_out*",
+        f"{BACKBONE}.encoder.layer.*",
+        f"{BACKBONE}.embeddings.mask_token",
+        "segmentation_head.*",
+    )
     return Table(rules | _detector_rules(stack), NAMING, drop)
 
 
@@ -124,6 +154,23 @@ def _level_rules(ours: str, blocks: int) -> Rules:
     for name, source in sources.items():
         rules[f"{ours}.{name}.convolution.weight"] = f"{PROJECTOR}.0.{source}.conv.weight"
         rules[f"{ours}.{name}.norm.*"] = f"{PROJECTOR}.0.{source}.bn.*"
+    return rules
+
+
+def _mask_rules(blocks: int) -> Rules:
+    """What makes masks of queries and of a map."""
+    source = "segmentation_head"
+    rules: Rules = {
+        "head.places.*": f"{source}.spatial_features_proj.*",
+        "head.norm.*": f"{source}.query_features_block.norm_in.*",
+        "head.network.up.*": f"{source}.query_features_block.layers.0.*",
+        "head.network.down.*": f"{source}.query_features_block.layers.2.*",
+        "head.query.*": f"{source}.query_features_proj.*",
+        "head.bias": f"{source}.bias",
+    }
+    for number in range(blocks):
+        for name, theirs in (("each", "dwconv"), ("norm", "norm"), ("point", "pwconv1")):
+            rules[f"head.blocks.{number}.{name}.*"] = f"{source}.blocks.{number}.{theirs}.*"
     return rules
 
 

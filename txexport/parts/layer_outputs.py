@@ -48,7 +48,7 @@ def reads_stages(spec: ModelSpec) -> bool:
     head = spec.head
     if head.kind == HeadKind.LAST_MAP or head.map_pyramid is not None:
         return True
-    return any((head.stages, head.masks, head.object_masks, head.masked_queries))
+    return any((head.stages, head.masks, head.object_masks, head.masked_queries, head.instance_masks))
 
 
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:

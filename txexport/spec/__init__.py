@@ -56,6 +56,7 @@ from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.grounded import GroundedSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.hgnet_levels import HGNetLevelsSpec, HGNetStageSpec
+from txexport.spec.instance_masks import InstanceMasksSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, NetworkSpec
 from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
@@ -192,6 +193,7 @@ __all__ = [
     "HGNetStageSpec",
     "HeadKind",
     "HeadSpec",
+    "InstanceMasksSpec",
     "LatentAttentionSpec",
     "LayerInputSpec",
     "LayerInputsSpec",

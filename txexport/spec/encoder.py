@@ -12,6 +12,7 @@ from txexport.spec.distribution_stack import DistributionStackSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.head import HeadSpec, VectorSpec, check_tied
+from txexport.spec.instance_masks import InstanceMasksSpec
 from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.naflex import NaflexSpec
@@ -122,6 +123,8 @@ class EncoderSpec:
             self._check_stages(self.head.stages)
         if self.head.boxes is not None:
             self._check_boxes(self.head.boxes)
+        if self.head.instance_masks is not None:
+            self._check_instance_masks(self.head.instance_masks)
         if self.head.masks is not None:
             self._check_maps(self.head.masks.pyramid.sizes)
         if self.head.map_pyramid is not None:
@@ -223,6 +226,18 @@ class EncoderSpec:
             raise SpecError(
                 f"EncoderSpec: masks of {masks.queries} queries of {masks.hidden_size} numbers over maps of "
                 f"{masks.sizes} channels; expected those of the encoder, {described} over {sizes}"
+            )
+
+    def _check_instance_masks(self, masks: InstanceMasksSpec) -> None:
+        """Raise SpecError where the stack has other boxes or queries, or not one map."""
+        self._check_boxes(masks.boxes)
+        stack = self.encoder
+        described = (stack.queries, stack.hidden_size) if isinstance(stack, MixedStackSpec) else ()
+        levels = stack.embedding.levels if isinstance(stack, MixedStackSpec) else 0
+        if described != (masks.boxes.queries, masks.hidden_size) or levels != 1:
+            raise SpecError(
+                f"EncoderSpec: masks of {masks.boxes.queries} queries of {masks.hidden_size} numbers over "
+                f"{levels} maps; expected those of the encoder, {described}, over one"
             )
 
     def _check_vector(self, vector: VectorSpec) -> None:

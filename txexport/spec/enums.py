@@ -84,6 +84,7 @@ class HeadKind(StrEnum):
     MASKS = "masks"  # every query: labels and a mask; Cheng et al. 2021
     MASKED_QUERIES = "masked_queries"  # the same, by masked attention; Cheng et al. 2022
     OBJECT_MASKS = "object_masks"  # every query: labels, a box and a mask; Carion et al. 2020, 4.4
+    INSTANCE_MASKS = "instance_masks"  # the same, masks of a map's places; Robinson et al. 2025, 3
     POSE = "pose"  # heat maps of points; Tompson et al. 2014
     SPANS = "spans"  # every token: how well a span starts and ends there
 

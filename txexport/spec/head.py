@@ -9,6 +9,7 @@ from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.enums import Activation, HeadKind, Pick
 from txexport.spec.feature_fusion import FeatureFusionSpec
 from txexport.spec.feed_forward import FeedForwardSpec
+from txexport.spec.instance_masks import InstanceMasksSpec
 from txexport.spec.masked_queries import MaskedQueriesSpec
 from txexport.spec.masks import MasksSpec
 from txexport.spec.norm import NormSpec
@@ -27,6 +28,7 @@ OF_KINDS = {  # fields that one kind of head has
     "masks": HeadKind.MASKS,
     "masked_queries": HeadKind.MASKED_QUERIES,
     "object_masks": HeadKind.OBJECT_MASKS,
+    "instance_masks": HeadKind.INSTANCE_MASKS,
     "pose": HeadKind.POSE,
 }
 
@@ -45,8 +47,9 @@ class HeadSpec:
     `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
     the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
     is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
-    `boxes`, `masks` or `object_masks`, the last of them "no object". A head of `depth` has no labels; one of
-    `segments` scores them for the places of a map, and one of a `pose` has a map for each.
+    `boxes`, `masks` or `object_masks`, the last of them "no object", or of `instance_masks`, without it. A
+    head of `depth` has no labels; one of `segments` scores them for the places of a map, and one of a `pose`
+    has a map for each.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -72,6 +75,7 @@ class HeadSpec:
     masks: MasksSpec | None = None
     object_masks: ObjectMasksSpec | None = None
     masked_queries: MaskedQueriesSpec | None = None
+    instance_masks: InstanceMasksSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")

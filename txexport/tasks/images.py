@@ -63,8 +63,14 @@ ROWS = (
             "maskformer": "AutoModelForUniversalSegmentation",
             "mask2former": "AutoModelForUniversalSegmentation",
             "detr": "AutoModelForImageSegmentation",
+            "rf_detr": "AutoModelForInstanceSegmentation",
         },
-        other_heads=(HeadKind.MASKS, HeadKind.MASKED_QUERIES, HeadKind.OBJECT_MASKS),
+        other_heads=(
+            HeadKind.MASKS,
+            HeadKind.MASKED_QUERIES,
+            HeadKind.OBJECT_MASKS,
+            HeadKind.INSTANCE_MASKS,
+        ),
     ),
     Task(
         "pose-estimation",

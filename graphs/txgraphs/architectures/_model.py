@@ -69,7 +69,7 @@ def signal_states(
     if isinstance(spec, AnchorStackSpec):
         return anchor_encoder(spec, graph, inputs, stack)
     if isinstance(spec, MixedStackSpec):
-        return mixed_encoder(spec, graph, inputs, stack)
+        return mixed_encoder(spec, graph, inputs, layers, stack)
     if isinstance(spec, MapStackSpec):
         return map_encoder(spec, graph, inputs, layers, stack), None
     if isinstance(spec, QueryStackSpec):

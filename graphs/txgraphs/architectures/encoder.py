@@ -39,7 +39,7 @@ def encoder_models(spec: EncoderSpec, cache: Cache, signatures: Signatures, new:
             add_layers(graph, layers)
             return {roles.MODEL: graph}
         if layers.maps is not None:
-            if spec.head.map_pyramid is not None:
+            if spec.head.map_pyramid or spec.head.instance_masks:
                 layers.maps[names.PIXEL_VALUES] = inputs[names.PIXEL_VALUES]
             graph.add_outputs(map_outputs(spec.head, graph / "head", x, layers.maps))
             _vector(spec, graph, x, None, None)

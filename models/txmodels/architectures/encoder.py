@@ -65,7 +65,7 @@ class EncoderModel(nn.Module):
             states = self._read_by_head(self.spec.head.neck.layers, layers.states or {}, x)
             return {self._dense(): self.head(states, signal)} | layers.values
         if layers.maps is not None:
-            if self.spec.head.map_pyramid is not None:
+            if self.spec.head.map_pyramid or self.spec.head.instance_masks:
                 layers.maps[names.PIXEL_VALUES] = signal
             outputs: dict[str, Tensor] = self.head.outputs_of_maps(x, layers.maps)
             return outputs | self._vector(x, None, None)

@@ -11,7 +11,16 @@ from txexport.parts import stacks
 from txexport.parts.architectures import _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.cases import EncoderCase
-from txexport.parts.heads import depth, head_of, masked_queries, masks, object_masks, pose, segments
+from txexport.parts.heads import (
+    depth,
+    head_of,
+    instance_masks,
+    masked_queries,
+    masks,
+    object_masks,
+    pose,
+    segments,
+)
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
@@ -21,6 +30,7 @@ from txexport.spec import (
     EncoderSpec,
     HeadKind,
     MapStackSpec,
+    MixedStackSpec,
     PatchSpec,
     Pick,
     QueryStackSpec,
@@ -111,6 +121,10 @@ class Encoder:
         if spec.head.object_masks is not None and isinstance(stack, QueryStackSpec):
             work = object_masks.operations(spec.head.object_masks, spec.head.labels, stack.embedding.grids)
             return replace(readout, every=False, operations=work)
+        if spec.head.instance_masks is not None and isinstance(stack, MixedStackSpec):
+            size = stack.embedding.image_size
+            work = instance_masks.operations(spec.head.instance_masks, spec.head.labels, size)
+            return replace(readout, every=False, operations=work)
         return readout
 
     def vector_output(self, spec: EncoderSpec) -> str | None:
@@ -134,7 +148,7 @@ class Encoder:
         """One graph, which runs once."""
         facts, vector = stacks.facts(spec.encoder, spec.head.least), spec.vector
         facts = replace(facts, limit="encoder", eos_token_id=spec.head.eos_token_id)
-        if spec.head.boxes is not None and spec.head.boxes.refined:
+        if (spec.head.boxes is not None and spec.head.boxes.refined) or spec.head.instance_masks is not None:
             facts = replace(facts, sigmoid_scores=True)
         if vector is not None:
             facts = replace(facts, vector=vector_name(spec), pads_to_limit=vector.pick == Pick.FINAL)

@@ -144,7 +144,9 @@ class Transformers:
             return prompted(self.model, renamed)
         if self.detects:
             named = {name: named[name] for name in (LOGITS, PRED_BOXES)}  # without those of its layers
-        if CLASS_QUERIES_LOGITS in named or PRED_MASKS in named:  # it returns states of each part too
+        if PRED_MASKS in named:  # without states of each part, and masks of the first queries
+            named = {name: named[name] for name in (LOGITS, PRED_BOXES, PRED_MASKS)}
+        if CLASS_QUERIES_LOGITS in named:  # it returns states of each part too
             named = {name: value for name, value in named.items() if LAST_HIDDEN_STATE not in name}
         if self.pooler and LAST_HIDDEN_STATE not in named:  # DPR gives it with output_hidden_states alone
             states = self.model(**renamed, output_hidden_states=True).hidden_states

@@ -1,0 +1,158 @@
+"""Settings that LW-DETR and RF-DETR share: a ViT of windows, what makes levels of its maps, and queries."""
+
+from typing import Any
+
+from txexport.errors import CheckpointError
+from txexport.families import vit
+from txexport.families._config import Config, shortened
+from txexport.spec import (
+    AttentionSpec,
+    BlockSpec,
+    BoxesSpec,
+    DeformableAttentionSpec,
+    EncoderSpec,
+    FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
+    MixedStackSpec,
+    NormPlacement,
+    NormSpec,
+    PatchSpec,
+    ProjectorSpec,
+    QueryBlockSpec,
+    QueryLayersSpec,
+    WindowedMapsSpec,
+)
+
+EPS, MAP_EPS = 1e-5, 1e-6  # of the norms of queries, and of maps, which have no settings
+DEFAULTS = {
+    "hidden_expansion": 0.5,
+    "c2f_num_blocks": 3,
+    "batch_norm_eps": 1e-5,
+    "layer_norm_eps": 1e-5,
+    "d_model": 256,
+    "decoder_ffn_dim": 2048,
+    "decoder_n_points": 4,
+    "decoder_layers": 3,
+    "decoder_self_attention_heads": 8,
+    "decoder_cross_attention_heads": 16,
+    "num_queries": 300,
+    "group_detr": 13,
+}
+
+
+def projector_spec(config: Config, scales: tuple[float, ...], **norms: float) -> ProjectorSpec:
+    """What makes levels of the network's maps, with an epsilon of its norms."""
+    width = config.integer("d_model")
+    config.check_width("d_model", width)
+    return ProjectorSpec(
+        size=width,
+        inner=int(width * config.number("hidden_expansion")),
+        blocks=config.count("c2f_num_blocks"),
+        activation=config.activation("activation_function", "silu"),
+        norm=NormSpec(width, MAP_EPS),
+        scales=scales,
+        **norms,
+    )
+
+
+def detector(config: Config, network: WindowedMapsSpec) -> EncoderSpec:
+    """The architecture over a network."""
+    width, levels = config.integer("d_model"), network.levels
+    objects = QueryLayersSpec(
+        config.count("decoder_layers"),
+        config.integer("decoder_self_attention_heads"),
+        config.integer("decoder_ffn_dim"),
+    )
+    config.expect(attention_bias=True, head_dim=width // objects.num_heads)
+    crossed = config.integer("decoder_cross_attention_heads"), levels, config.integer("decoder_n_points")
+    stack = MixedStackSpec(
+        embedding=network,
+        objects=objects,
+        block=QueryBlockSpec(NormSpec(width, EPS), config.activation("decoder_activation_function", "relu")),
+        attention=DeformableAttentionSpec(width, *crossed, by_level=True),
+        queries=config.integer("num_queries"),
+        labels=config.labels(),
+        groups=config.integer("group_detr"),
+    )
+    boxes = BoxesSpec(stack.queries, 1, stack.box_layers, refined=True, scaled=True)
+    head = HeadSpec(HeadKind.BOXES, tied=False, bias=True, labels=stack.labels, boxes=boxes)
+    return EncoderSpec(encoder=stack, head=head)
+
+
+def windowed_maps(
+    network: Config,
+    projector: ProjectorSpec,
+    *,
+    side: int,
+    pretrained: tuple[int, int],
+    read: list[int],
+    everywhere: list[int],
+    tokens: int = 0,
+    antialias: bool = False,
+    gated: FeedForwardSpec | None = None,
+    **switches: Any,
+) -> WindowedMapsSpec:
+    """A ViT with LayerScale whose layers but `everywhere` read windows; `switches` are those of the spec."""
+    width, heads = network.integer("hidden_size"), network.integer("num_attention_heads")
+    head_dim, patch, size = network.head_dim(width, heads), vit.patch_size(network), vit.image_size(network)
+    network.expect(head_dim=head_dim)
+    if patch < 1 or min(pretrained) < patch:
+        raise CheckpointError(f"{network.path}: an image of {pretrained} pixels has no patch of {patch}")
+    attention = AttentionSpec(
+        width, heads, heads, head_dim, causal=False, bias=network.flag("qkv_bias", True), unmasked=True
+    )
+    inner = int(width * network.number("mlp_ratio"))
+    feed_forward = gated or FeedForwardSpec(width, inner, network.activation("hidden_act", "gelu"))
+    norm = NormSpec(width, network.number("layer_norm_eps", MAP_EPS))
+    return WindowedMapsSpec(
+        patches=PatchSpec(
+            width,
+            pretrained,
+            patch,
+            network.integer("num_channels", 3),
+            tokens,
+            any_size=True,
+            antialias=antialias,
+        ),
+        block=BlockSpec(attention, feed_forward, norm, NormPlacement.PRE, layer_scale=True),
+        side=side,
+        everywhere=tuple(everywhere),
+        read=tuple(read),
+        projector=projector,
+        image_size=(_fitting(size[0], patch, side), _fitting(size[1], patch, side)),
+        **switches,
+    )
+
+
+def _fitting(pixels: int, patch: int, side: int) -> int:
+    """The pixels of as many patches of an image's side as there are, or of the next multiple of `side`."""
+    return -(-max(pixels // patch, 1) // side) * side * patch
+
+
+def read_layers(network: Config) -> list[int]:
+    """The layers whose maps are read; 0 is what the first one reads."""
+    layers = network.count("num_hidden_layers")
+    stages = ["stem", *(f"stage{number}" for number in range(1, layers + 1))]
+    features, indices = network.strings("out_features"), whole_numbers(network, "out_indices")
+    if any(name not in stages for name in features):
+        raise CheckpointError(
+            f"{network.path}: out_features {shortened(features)} are none of {layers} layers"
+        )
+    read = [index % len(stages) for index in indices] or [stages.index(name) for name in features] or [layers]
+    named = [stages.index(name) for name in features] or read
+    last = max(read)
+    if named != read or read != sorted({*read}) or not last or max(map(abs, [*indices, last])) > layers + 1:
+        raise CheckpointError(
+            f"{network.path}: out_indices {shortened(indices)} and out_features {shortened(features)}; "
+            f"expected the same rising layers of {layers} in both, not the embedding alone"
+        )
+    return read
+
+
+def whole_numbers(network: Config, key: str) -> list[int]:
+    """Numbers of layers, of which there may be one of 0, or none where null or nothing is stored."""
+    values = network.values.get(key) or []
+    if not isinstance(values, list) or any(type(value) is not int for value in values):
+        raise CheckpointError(f"{network.path}: {key} is {shortened(values)}, expected whole numbers")
+    return values
