@@ -97,6 +97,7 @@ OTHERS: dict[str, Row] = {
     "depth_anything, metric": Row(
         "depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC
     ),
+    "rf_detr, masks": Row("rf_detr", "RfDetrForInstanceSegmentation", SEGMENT, "masks"),
     "detr, masks": Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),
     "maskformer, residual": Row(
         "maskformer",
@@ -996,6 +997,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         mixed.smallest_scores,
         mixed.added_sides,
         mixed.without_last_norm,
+    ),
+    ("rf_detr, masks", None, "model"): (
+        mixed.places_without_residual,
+        mixed.exchanged_blocks,
+        mixed.vectors_without_residual,
+        mixed.masks_without_addend,
+        mixed.masks_of_corners,
     ),
     ("deformable_detr", None, "model"): (
         points.counted_at_edges,

@@ -181,3 +181,36 @@ def plain_positions(model):
             value = constant_value(one)
             if value in (1.5, 2.5, -0.5, 4.0):
                 set_constant(one, {1.5: 1.25, 2.5: 2.25, -0.5: -0.75, 4.0: 6.0}[value])
+
+
+def places_without_residual(model):
+    """A map that blocks make anew."""
+    drop(node(_starting(model, "places_block"), "Add"))
+
+
+def exchanged_blocks(model):
+    """Blocks over a map with the weights of one another."""
+    body = function(model, "instance_masks_head")
+    first, second = [one for one in body.node if one.op_type.startswith("places_block")]
+    for place in range(1, len(first.input)):
+        first.input[place], second.input[place] = second.input[place], first.input[place]
+
+
+def vectors_without_residual(model):
+    """Vectors of masks that a network makes anew."""
+    body = function(model, "instance_masks_head")
+    network = next(one for one in body.node if one.op_type.startswith("feed_forward"))
+    added = next(one for one in body.node if one.op_type == "Add" and network.output[0] in one.input)
+    drop(added, list(added.input).index(network.output[0]))
+
+
+def masks_without_addend(model):
+    """Masks without the learned number."""
+    drop([one for one in function(model, "instance_masks_head").node if one.op_type == "Add"][-1])
+
+
+def masks_of_corners(model):
+    """A map whose corners stay where they are when it is interpolated."""
+    set_attribute(
+        node(function(model, "bilinear"), "Resize"), "coordinate_transformation_mode", "align_corners"
+    )

@@ -631,6 +631,19 @@ SAME_WIDTH = {
     "decoder_n_points": 2,
     "hidden_expansion": 0.34,
 }
+ONE_SCALE = {
+    "backbone_config": {"window_block_indices": [1, 3], "out_indices": [5], "qkv_bias": False},
+    "projector_scale_factors": [1.0],
+    "activation_function": "gelu",
+}
+ONE_WINDOW = {
+    "backbone_config": {
+        "num_windows": 1,
+        "use_swiglu_ffn": True,
+        "apply_layernorm": False,
+        "out_indices": [0, 5],
+    }
+}
 BASIC_LEVELS = {
     "backbone_config": tiny_checkpoint.RT_DETR["backbone_config"] | {"layer_type": "basic"},
     "hidden_expansion": 1.0,
@@ -1066,8 +1079,11 @@ OTHERS = [
     Row("dab-detr", "DabDetrForObjectDetection", DETECT, "5 labels", LABELS),
     Row("dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", PATTERNS),
     Row("d_fine", "DFineForObjectDetection", DETECT, "one width", SAME_WIDTH),
-    Row("lw_detr", "LwDetrForObjectDetection", DETECT),
-    Row("rf_detr", "RfDetrForObjectDetection", DETECT),
+    Row("lw_detr", "LwDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("lw_detr", "LwDetrForObjectDetection", DETECT, "maps of one size", ONE_SCALE),
+    Row("rf_detr", "RfDetrForObjectDetection", DETECT, "5 labels", LABELS),
+    Row("rf_detr", "RfDetrForObjectDetection", DETECT, "SwiGLU, one window", ONE_WINDOW),
+    Row("rf_detr", "RfDetrForInstanceSegmentation", SEGMENT, "masks"),
     Row("yolos", "YolosForObjectDetection", DETECT),
     Row("yolos", "YolosForObjectDetection", DETECT, "one table of positions, no biases", ONE_TABLE),
     Row("clap", "ClapModel", MATCH_SOUND),

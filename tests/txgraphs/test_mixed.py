@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import txgraphs.grounded_stack
+import txgraphs.heads.instance_masks
 import txgraphs.inputs.windowed_maps
 import txgraphs.mixed_stack
 import txgraphs.projector
@@ -15,11 +16,13 @@ from helpers.twins import check, random, seeded
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from txmodels.heads.boxes import scaled
+from txmodels.heads.instance_masks import InstanceMasksHead
 from txmodels.mixed_stack import LearnedChanges, LikeliestBoxes, MixedEncoder, place_sides
 from txmodels.projector import MapResize, NormedConvolution, ProjectorLevel
 
 from txexport.errors import SpecError
-from txexport.parts import input_of
+from txexport.parts import head_of, input_of
+from txexport.parts.heads.instance_masks import operations
 from txexport.parts.stacks import parameters, query_operations
 from txexport.spec import (
     AttentionSpec,
@@ -31,6 +34,7 @@ from txexport.spec import (
     FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    InstanceMasksSpec,
     MixedStackSpec,
     NormPlacement,
     NormSpec,
@@ -204,5 +208,56 @@ def encoder(**boxes):
     ],
 )
 def test_a_contradiction_says_why(make, message):
+    with pytest.raises(SpecError, match=message):
+        make()
+
+
+MASKS = InstanceMasksSpec(BoxesSpec(Q, 1, 3, refined=True, scaled=True), W, 2, 20, Activation.GELU, 3)
+HEAD = HeadSpec(HeadKind.INSTANCE_MASKS, tied=False, bias=True, labels=5, instance_masks=MASKS)
+
+
+@pytest.mark.parametrize("changed", [{}, {"boxes": BoxesSpec(Q, 1, 3, refined=True), "ratio": 2}])
+def test_masks(changed):
+    """A place for as many pixels as the ratio says, rounded down."""
+    spec = replace(HEAD, instance_masks=replace(MASKS, **changed))
+    module = InstanceMasksHead(spec)
+    assert shapes(module) == head_of(spec).parameters(spec, W, 0)
+    maps = {
+        "boxes": torch.sigmoid(random(B, Q, 4)),
+        "level": random(B, 3, 4, W),
+        "pixel_values": random(B, 3, 13, 17),
+    }
+    function = partial(txgraphs.heads.instance_masks.instance_masks_head, spec)
+    logits, boxes, masks = check(module, function, random(B, Q, W) / 2, maps)
+    assert logits.shape == (B, Q, 5)
+    assert boxes.shape == (B, Q, 4)
+    ratio = spec.instance_masks.ratio
+    assert masks.shape == (B, Q, 13 // ratio, 17 // ratio)
+
+
+def test_operations_of_masks_are_those_that_pytorch_counts():
+    """Less those of matrices with one vector, which are counted with the parameters."""
+    module, image = seeded(InstanceMasksHead(HEAD)).requires_grad_(False), torch.zeros(1, 3, 24, 32)
+    maps = {"boxes": torch.zeros(1, Q, 4), "level": torch.zeros(1, 3, 4, W), "pixel_values": image}
+    with FlopCounterMode(display=False) as counter:
+        module(torch.zeros(1, Q, W), maps)
+    matrices = sum(value.numel() for value in module.parameters() if value.ndim == 2)
+    assert operations(MASKS, 5, (24, 32)) + 2 * matrices == counter.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: replace(MASKS, boxes=BoxesSpec(Q, 1, 3)), "expected boxes with refined=True"),
+        (lambda: EncoderSpec(encoder=STACK, head=HEAD), "over 3 maps; expected those of the encoder"),
+        (
+            lambda: EncoderSpec(
+                encoder=OTHER, head=replace(HEAD, instance_masks=replace(MASKS, hidden_size=20))
+            ),
+            r"masks of 7 queries of 20 numbers over 1 maps; .* \(7, 16\)",
+        ),
+    ],
+)
+def test_masks_of_other_queries(make, message):
     with pytest.raises(SpecError, match=message):
         make()

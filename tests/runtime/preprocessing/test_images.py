@@ -20,11 +20,23 @@ from txexport.runtime.preprocessing.image_defaults import (
     SPLITTING,
     SQUARED,
     TILED,
+    UNFILTERED,
     WITHOUT_PILLOW,
 )
 from txexport.runtime.preprocessing.images import DEFAULTS, RESIZED_AS_VALUES, Images
 
-OTHERS = RESIZED_AS_VALUES | SQUARED | BOXED | PATCHED | TILED | MOSAICS | SPLITTING | PACKED | CANVASED
+OTHERS = (
+    RESIZED_AS_VALUES
+    | UNFILTERED
+    | SQUARED
+    | BOXED
+    | PATCHED
+    | TILED
+    | MOSAICS
+    | SPLITTING
+    | PACKED
+    | CANVASED
+)
 OF_SIDES = ("GotOcr2ImageProcessor", "PixtralImageProcessor")  # without a shorter edge
 KINDS = [kind for kind in DEFAULTS if kind not in OTHERS]  # with a Pillow processor of whole images
 SIZES = [(37, 53), (53, 37), (224, 224), (225, 301), (300, 199), (19, 500), (1, 7), (256, 224)]  # H, W

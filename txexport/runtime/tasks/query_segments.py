@@ -86,6 +86,27 @@ def instances(
     return [QuerySegment(label, score, owner == number) for number, (label, score) in enumerate(result)]
 
 
+def objects(
+    classes: np.ndarray, masks: np.ndarray, height: int, width: int, rules: Rules
+) -> list[QuerySegment]:
+    """The Q likeliest pairs of a query and a label, likeliest first, without the pixels of those before it.
+
+    Of logits (Q,C), each label with a chance of its own, and of masks (Q,h,w), whose pixels are those with a
+    logit, not a chance, above `mask_threshold` (Robinson et al. 2025). A pair without pixels of its own is
+    left out; scores have six decimals.
+    """
+    chances = sigmoid(classes).ravel()  # (Q * C)
+    order = np.argsort(-chances, kind="stable")[: len(classes)]
+    result, free = [], np.ones((height, width), bool)
+    for pair in order[chances[order] > np.float32(rules.threshold)].tolist():
+        query, label = divmod(pair, classes.shape[1])
+        mask = (bilinear(masks[query], height, width) > rules.mask_threshold) & free
+        if mask.any():
+            free &= ~mask
+            result.append(QuerySegment(label, round(float(chances[pair]), 6), mask))
+    return result
+
+
 def label_scores(classes: np.ndarray, masks: np.ndarray) -> np.ndarray:
     """The score (C,h,w) of each label at each place, by logits (Q,C + 1) and masks (Q,h,w)."""
     chances = softmax(classes)[:, :-1].astype(np.float32)

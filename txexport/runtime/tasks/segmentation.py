@@ -17,7 +17,14 @@ from txexport.runtime.preprocessing.opened_images import Source, several
 from txexport.runtime.tasks.detection import check_threshold
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.runtime.tasks.labels import names
-from txexport.runtime.tasks.query_segments import Rules, instances, label_scores, panoptic
+from txexport.runtime.tasks.query_segments import (
+    QuerySegment,
+    Rules,
+    instances,
+    label_scores,
+    objects,
+    panoptic,
+)
 from txexport.support.arguments import check_count
 from txexport.support.progress import Progress, counting
 
@@ -31,6 +38,9 @@ class Segment(TypedDict):
     label: str
     score: float | None
     mask: np.ndarray
+
+
+Part = tuple[int, float | None, np.ndarray]  # the number of a label, a score, and pixels (H,W)
 
 
 def segment(
@@ -55,7 +65,9 @@ def segment(
     times its score is the greatest; a part is left out if others leave it less than the share
     `overlap_mask_area_threshold` of its pixels with `mask_threshold`. MaskFormer's instances have a score
     from `threshold` on, and a later one covers the pixels of those before it; DETR's are its panoptic parts.
-    Pixels may then belong to no part.
+    RF-DETR has the kind "instance" alone: an instance has a score above `threshold`, and the pixels whose
+    logit in its mask is above `mask_threshold`, without those of likelier ones. Pixels may then belong to no
+    part.
 
     `run_lengths` of txexport.runtime.run_lengths makes a mask small. Only images of equal size after
     resizing are read together. Raises InputError for an invalid image and for a kind that the model lacks.
@@ -73,7 +85,12 @@ def segment(
         batch = sources[first : first + batch_size]
         for image, outputs in each_output(bundle, batch):
             memory.check(f"masks of {image.width} x {image.height} pixels", 8 * image.width * image.height)
-            parts = _parts(image, outputs, kind, rules, MASK_SIZES.get(bundle.files.images.kind))
+            if _scored_apart(bundle):
+                parts = _of_segments(
+                    objects(outputs[LOGITS], outputs[PRED_MASKS], image.height, image.width, rules)
+                )
+            else:
+                parts = _parts(image, outputs, kind, rules, MASK_SIZES.get(bundle.files.images.kind))
             results.append([{"label": labels[at], "score": score, "mask": mask} for at, score, mask in parts])
         tell(first + len(batch), len(sources))
     return results if several(images) else results[0]
@@ -85,7 +102,7 @@ def _parts(
     kind: str,
     rules: Rules,
     mask_size: tuple[int, int] | None,
-) -> list[tuple[int, float | None, np.ndarray]]:
+) -> list[Part]:
     """The number of the label, the score and the pixels (H,W) of each part of an image.
 
     Logits of masks are interpolated to a `mask_size` first, if there is one.
@@ -99,8 +116,17 @@ def _parts(
     assert queries is not None  # as its kinds say
     # The rules of DETR's instances are those of its panoptic parts.
     chosen = instances if kind == "instance" and CLASS_QUERIES_LOGITS in outputs else panoptic
-    parts = chosen(*queries, image.height, image.width, rules)
-    return [(one.label, one.score, one.mask) for one in parts]
+    return _of_segments(chosen(*queries, image.height, image.width, rules))
+
+
+def _of_segments(segments: Sequence[QuerySegment]) -> list[Part]:
+    """Segments as parts."""
+    return [(one.label, one.score, one.mask) for one in segments]
+
+
+def _scored_apart(bundle: LoadedBundle) -> bool:
+    """Tell whether each pair of a query and a label has a chance of its own, as RF-DETR's have."""
+    return bundle.stage(roles.MODEL).facts.sigmoid_scores
 
 
 def _queries(outputs: Mapping[str, Any]) -> tuple[Any, Any] | None:
@@ -113,6 +139,7 @@ def _queries(outputs: Mapping[str, Any]) -> tuple[Any, Any] | None:
 def _kind(bundle: LoadedBundle, kind: object) -> str:
     """The kind that was asked for, or the model's first one. Raises InputError for one that it lacks."""
     kinds = KINDS if _queries(bundle.sessions[roles.MODEL].outputs) else KINDS[2:]
+    kinds = KINDS[1:2] if _scored_apart(bundle) else kinds
     if kind is None:
         return kinds[0]
     if not isinstance(kind, str) or kind not in kinds:
@@ -126,7 +153,7 @@ def _count(bundle: LoadedBundle) -> int:
     queries = _queries(outputs)
     count = outputs[LOGITS].shape[1] if queries is None else queries[0].shape[2]
     assert isinstance(count, int)  # as the head's ports have it
-    return count if queries is None else count - 1
+    return count if queries is None or _scored_apart(bundle) else count - 1
 
 
 def likeliest(logits: np.ndarray, height: int, width: int) -> np.ndarray:
