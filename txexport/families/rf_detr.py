@@ -29,6 +29,15 @@ REFUSED = {"RfDetrModel": "its queries are no result of a task; expected RfDetrF
 ALIASES: dict[str, str] = {}
 
 BACKBONE, PROJECTOR = "backbone.0.encoder.encoder", "backbone.0.projector.stages.0"
+# Groups of queries for training, layers and a token that nothing reads, what makes masks of objects, and the
+# norm of maps where it is not applied.
+UNREAD = (
+    "transformer.enc_out*",
+    f"{BACKBONE}.encoder.layer.*",
+    f"{BACKBONE}.embeddings.mask_token",
+    f"{BACKBONE}.layernorm.*",
+    "segmentation_head.*",
+)
 NETWORK = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
@@ -136,13 +145,7 @@ def table(spec: EncoderSpec) -> Table:
     rules |= _level_rules(f"{embedding}.levels.0", stack.embedding.projector.blocks)
     if spec.head.instance_masks is not None:
         rules |= _mask_rules(spec.head.instance_masks.blocks)
-    drop = (
-        "transformer.enc_out*",
-        f"{BACKBONE}.encoder.layer.*",
-        f"{BACKBONE}.embeddings.mask_token",
-        "segmentation_head.*",
-    )
-    return Table(rules | _detector_rules(stack), NAMING, drop)
+    return Table(rules | _detector_rules(stack), NAMING, UNREAD)
 
 
 def _level_rules(ours: str, blocks: int) -> Rules:

@@ -122,8 +122,8 @@ class Encoder:
             work = object_masks.operations(spec.head.object_masks, spec.head.labels, stack.embedding.grids)
             return replace(readout, every=False, operations=work)
         if spec.head.instance_masks is not None and isinstance(stack, MixedStackSpec):
-            size = stack.embedding.image_size
-            work = instance_masks.operations(spec.head.instance_masks, spec.head.labels, size)
+            pixels = stack.embedding.image_size
+            work = instance_masks.operations(spec.head.instance_masks, spec.head.labels, pixels)
             return replace(readout, every=False, operations=work)
         return readout
 
