@@ -72,10 +72,6 @@ NUMBERS: dict[str, dict[str, Any]] = {
         "key_dim": [8, 8, 8],
         "down_ops": DROPPED,
     },
-    "lw_detr": {
-        "backbone_config": {"image_size": 64, "patch_size": 4, "num_windows": 4, "num_windows_side": 2},
-        "projector_scale_factors": [1.0],
-    },
     "mobilevitv2": {"image_size": 64},
     "bros": {
         "hidden_size": 64,
