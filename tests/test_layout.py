@@ -253,6 +253,7 @@ HEADS = (
     "masks",
     "none",
     "object_masks",
+    "instance_masks",
     "pose",
     "segments",
     "sequence",

@@ -60,8 +60,8 @@ def _reshaped(body, value, shape):
 def exchanged_maps(model):
     """Maps of the layers that are read, the last one first."""
     level = next(one for one in _maps(model).node if one.op_type.startswith("projector_level"))
-    places = [place for place, name in enumerate(level.input) if name.startswith("map")]
-    level.input[places[0]], level.input[places[1]] = level.input[places[1]], level.input[places[0]]
+    indices = [place for place, name in enumerate(level.input) if name.startswith("map")]
+    level.input[indices[0]], level.input[indices[1]] = level.input[indices[1]], level.input[indices[0]]
 
 
 def first_half_through_pairs(model):

@@ -86,13 +86,11 @@ def shapes(module):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_windows(turned):
-    """What is cut is joined again; turned windows of an image that is no square are not its places."""
+    """Windows are joined as they were cut; but those of an image that is no square may be turned."""
     x, grid = random(B, 4, 6, 3), torch.tensor([4, 6])
     module = partial(txmodels.inputs.windowed_maps.cut, side=2, turned=turned)
     function = txgraphs.inputs.windowed_maps.cut(2, turned)
-    [windows] = check(
-        lambda places, grid: module(places.unflatten(1, (4, 6))), function, x.flatten(1, 2), grid
-    )
+    [windows] = check(lambda cells, grid: module(cells.unflatten(1, (4, 6))), function, x.flatten(1, 2), grid)
     [back] = check(
         lambda windows, grid: txmodels.inputs.windowed_maps.joined(windows, 2, 4, 6),
         txgraphs.inputs.windowed_maps.joined(2),
@@ -161,8 +159,8 @@ def test_first_boxes():
 def test_changes_of_boxes():
     """By their own sides: none changes the centre of a box without any."""
     change, boxes = random(B, Q, 4), torch.sigmoid(random(B, Q, 4))
-    [found] = check(scaled, txgraphs.heads.boxes.scaled, change, boxes)
-    np.testing.assert_allclose(found[0, 0, 2], boxes[0, 0, 2] * change[0, 0, 2].exp(), rtol=1e-6)
+    [changed] = check(scaled, txgraphs.heads.boxes.scaled, change, boxes)
+    np.testing.assert_allclose(changed[0, 0, 2], boxes[0, 0, 2] * change[0, 0, 2].exp(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("stack", [STACK, OTHER])

@@ -25,6 +25,7 @@ from txexport.spec import (
 )
 
 EPS, MAP_EPS = 1e-5, 1e-6  # of the norms of queries, and of maps, which have no settings
+MOST = 640  # pixels of a side of reports and cases: that of published image processors
 DEFAULTS = {
     "hidden_expansion": 0.5,
     "c2f_num_blocks": 3,
@@ -42,7 +43,7 @@ DEFAULTS = {
 
 
 def projector_spec(config: Config, scales: tuple[float, ...], **norms: float) -> ProjectorSpec:
-    """What makes levels of the network's maps, with an epsilon of its norms."""
+    """The projector to levels of the network's maps, with an epsilon of its norms."""
     width = config.integer("d_model")
     config.check_width("d_model", width)
     return ProjectorSpec(
@@ -126,8 +127,8 @@ def windowed_maps(
 
 
 def _fitting(pixels: int, patch: int, side: int) -> int:
-    """The pixels of as many patches of an image's side as there are, or of the next multiple of `side`."""
-    return -(-max(pixels // patch, 1) // side) * side * patch
+    """The pixels of a side's patches, up to those of MOST pixels, or of the next multiple of `side`."""
+    return -(-max(min(pixels, MOST) // patch, 1) // side) * side * patch
 
 
 def read_layers(network: Config) -> list[int]:

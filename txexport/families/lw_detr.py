@@ -139,7 +139,7 @@ DROPPED = (  # of groups of queries for training, and layers that nothing reads
 
 
 def level_rules(ours: str, theirs: str, projector: ProjectorSpec) -> Rules:
-    """What makes a level of maps that are resized."""
+    """The projector to a level, behind what resizes maps."""
     batched = projector.layer_norm_eps is None
     rules: Rules = {f"{ours}.norm.*": f"{theirs}.layer_norm.*"}
     for name, other in (("first", "conv1"), ("last", "conv2")):

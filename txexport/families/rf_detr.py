@@ -149,7 +149,7 @@ def table(spec: EncoderSpec) -> Table:
 
 
 def _level_rules(ours: str, blocks: int) -> Rules:
-    """What makes the level of maps."""
+    """The projector to the level."""
     rules: Rules = {f"{ours}.norm.*": f"{PROJECTOR}.1.*"}
     sources = {"first": "cv1", "last": "cv2"}
     for pair in range(blocks):
@@ -161,7 +161,7 @@ def _level_rules(ours: str, blocks: int) -> Rules:
 
 
 def _mask_rules(blocks: int) -> Rules:
-    """What makes masks of queries and of a map."""
+    """The head of masks, over queries and a map."""
     source = "segmentation_head"
     rules: Rules = {
         "head.places.*": f"{source}.spatial_features_proj.*",

@@ -22,8 +22,8 @@ def places_block(spec: InstanceMasksSpec, g: Body, x: ir.Value) -> ir.Value:
     """
     op, weights = g.op, (g.weight("each.weight"), g.weight("each.bias"))
     convolved = op.Conv(x, *weights, pads=[1] * 4, group=spec.hidden_size, name="convolved")
-    places = norm(spec.map_norm, g / "norm", op.Transpose(convolved, perm=[0, 2, 3, 1]))  # (B, R, C, W)
-    activated = g.call(activation(spec.activation), linear(True, g / "point", places))
+    normed = norm(spec.map_norm, g / "norm", op.Transpose(convolved, perm=[0, 2, 3, 1]))  # (B, R, C, W)
+    activated = g.call(activation(spec.activation), linear(True, g / "point", normed))
     y = op.Add(op.Transpose(activated, perm=[0, 3, 1, 2]), x)
     return y
 
@@ -49,11 +49,11 @@ def instance_masks_head(
     for number in range(masks.blocks):
         x = places_block(masks, g / f"blocks.{number}", x)
     projected = op.Conv(x, g.weight("places.weight"), g.weight("places.bias"), name="projected")
-    places = op.Reshape(projected, op.Constant(value_ints=[0, 0, -1]))  # (B, W, R*C)
+    cells = op.Reshape(projected, op.Constant(value_ints=[0, 0, -1]))  # (B, W, R*C)
     network = feed_forward(masks.network, g / "network", norm(masks.norm, g / "norm", queries))
     vectors = linear(True, g / "query", op.Add(queries, network))  # (B, Q, W)
     shape = op.Concat(op.Shape(queries, end=2), size, axis=0)
-    pred_masks = op.Add(op.Reshape(op.MatMul(vectors, places), shape), g.weight("bias"))
+    pred_masks = op.Add(op.Reshape(op.MatMul(vectors, cells), shape), g.weight("bias"))
     return logits, pred_boxes, pred_masks
 
 

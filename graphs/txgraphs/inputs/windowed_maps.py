@@ -28,8 +28,8 @@ def windowed_maps_embedding(spec: WindowedMapsSpec, g: Body, pixel_values: ir.Va
     grid = op.Div(op.Shape(pixel_values, start=2), ints(spec.patches.patch_size, spec.patches.patch_size))
     x = patch_embedding(spec.patches, g / "patches", pixel_values)  # (B, tokens + R*C, W)
     first = op.Slice(x, ints(0), ints(tokens), ints(1)) if tokens else None
-    places = op.Slice(x, ints(tokens), op.Shape(x, start=1, end=2), ints(1)) if tokens else x
-    x = g.call(cut(spec.side, spec.turned), places, grid, name="windows")  # (B*K, S, W)
+    cells = op.Slice(x, ints(tokens), op.Shape(x, start=1, end=2), ints(1)) if tokens else x
+    x = g.call(cut(spec.side, spec.turned), cells, grid, name="windows")  # (B*K, S, W)
     if first is not None:
         size = op.Shape(first, start=2)
         copies = op.Expand(first, op.Concat(ints(1, every), size, axis=0))  # (B, K, W)
@@ -60,17 +60,17 @@ def windowed_maps_embedding(spec: WindowedMapsSpec, g: Body, pixel_values: ir.Va
 
 @cache
 def cut(side: int, turned: bool) -> OnnxFunction:
-    """places (B,R*C,W), rows and columns (2) -> vectors (B*K,S,W) of side * side windows."""
+    """cells (B,R*C,W), rows and columns (2) -> vectors (B*K,S,W) of side * side windows."""
     first, second = (1, 0) if turned else (0, 1)
 
     @script(domain, default_opset=op)
-    def cut(places, grid):
+    def cut(cells, grid):
         sides, one = op.Constant(value_ints=[side]), op.Constant(value_ints=[-1])
         size = grid / sides
         high = op.Gather(size, op.Constant(value_ints=[first]))
         wide = op.Gather(size, op.Constant(value_ints=[second]))
-        width = op.Shape(places, start=2)
-        parts = op.Reshape(places, op.Concat(one, sides, high, sides, wide, width, axis=0))
+        width = op.Shape(cells, start=2)
+        parts = op.Reshape(cells, op.Concat(one, sides, high, sides, wide, width, axis=0))
         turned_parts = op.Transpose(parts, perm=[0, 1, 3, 2, 4, 5])
         windows = op.Reshape(turned_parts, op.Concat(one, high * wide, width, axis=0))
         return windows

@@ -27,8 +27,8 @@ class PlacesBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,W,R,C) -> y (B,W,R,C)."""
-        places = self.norm(self.each(x).permute(0, 2, 3, 1))  # (B, R, C, W)
-        y: Tensor = self.activation(self.point(places)).permute(0, 3, 1, 2) + x
+        normed = self.norm(self.each(x).permute(0, 2, 3, 1))  # (B, R, C, W)
+        y: Tensor = self.activation(self.point(normed)).permute(0, 3, 1, 2) + x
         return y
 
 
@@ -62,9 +62,9 @@ class InstanceMasksHead(nn.Module):
         x = bilinear(level.permute(0, 3, 1, 2), size)  # (B, W, R, C)
         for block in self.blocks:
             x = block(x)
-        places = self.places(x).flatten(2)  # (B, W, R*C)
+        cells = self.places(x).flatten(2)  # (B, W, R*C)
         vectors = self.query(queries + self.network(self.norm(queries)))  # (B, Q, W)
-        pred_masks = (vectors @ places).unflatten(2, x.shape[2:]) + self.bias
+        pred_masks = (vectors @ cells).unflatten(2, x.shape[2:]) + self.bias
         return logits, pred_boxes, pred_masks
 
     def outputs_of_maps(self, x: Tensor, maps: dict[str, Tensor]) -> dict[str, Tensor]:

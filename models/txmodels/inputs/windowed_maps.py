@@ -27,8 +27,8 @@ class WindowedMapsEmbedding(nn.Module):
         """pixel_values (B,channels,height,width) -> levels (B,R,C,W)."""
         spec, (height, width) = self.spec, pixel_values.shape[2:]
         rows, columns = height // spec.patches.patch_size, width // spec.patches.patch_size
-        tokens, places = self.patches(pixel_values).tensor_split((spec.patches.tokens,), dim=1)
-        windows = cut(places.unflatten(1, (rows, columns)), spec.side, spec.turned)  # (B*K, S, W)
+        tokens, cells = self.patches(pixel_values).tensor_split((spec.patches.tokens,), dim=1)
+        windows = cut(cells.unflatten(1, (rows, columns)), spec.side, spec.turned)  # (B*K, S, W)
         every = spec.side**2
         x = torch.cat([tokens.repeat_interleave(every, dim=0), windows], dim=1)  # (B*K, T, W)
         states = [x]

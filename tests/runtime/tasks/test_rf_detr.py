@@ -85,9 +85,9 @@ def test_outputs_equal_the_original_s(segmenter, photographs):
     pixels = Images(segmenter.folder).pixels([Image.open(photographs[0]), Image.open(photographs[8])])
     with torch.no_grad():
         expected = segmenter.original(torch.from_numpy(pixels))
-    found = segmenter.model.run(pixel_values=pixels, pixel_mask=np.ones((2, 48, 64), np.int64))
+    outputs = segmenter.model.run(pixel_values=pixels, pixel_mask=np.ones((2, 48, 64), np.int64))
     for name in ("logits", "pred_boxes", "pred_masks"):
-        assert np.abs(found[name] - expected[name].numpy()).max() < 5e-5
+        assert np.abs(outputs[name] - expected[name].numpy()).max() < 5e-5
 
 
 def test_kinds(segmenter, photographs):
