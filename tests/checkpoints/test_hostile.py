@@ -59,6 +59,7 @@ def resolve(folder: Path):
 
 
 PARAKEET = tiny_checkpoint.PARAKEET["encoder_config"]
+LW_DETR, RF_DETR = (sizes["backbone_config"] for sizes in (tiny_checkpoint.LW_DETR, tiny_checkpoint.RF_DETR))
 MANY = [
     (
         "bert",
@@ -72,6 +73,14 @@ MANY = [
     ("qwen2", {"num_hidden_layers": LARGEST}, "'num_hidden_layers' is 2147483647"),
     ("modernbert", {"num_hidden_layers": LARGEST, "layer_types": None}, "'num_hidden_layers' is"),
     ("gpt_neo", {"num_layers": LARGEST}, "'num_layers' is 2147483647"),
+    ("lw_detr", {"decoder_layers": LARGEST}, "'decoder_layers' is 2147483647"),
+    ("lw_detr", {"c2f_num_blocks": LARGEST}, "'c2f_num_blocks' is 2147483647"),
+    ("lw_detr", {"hidden_expansion": 1e308}, "width times hidden_expansion is 2147483648"),
+    ("lw_detr", {"backbone_config": LW_DETR | {"mlp_ratio": 1e308}}, "width times mlp_ratio is 2147483648"),
+    ("lw_detr", {"backbone_config": {"num_hidden_layers": LARGEST}}, "'num_hidden_layers' is 2147483647"),
+    ("lw_detr", {"backbone_config": {"num_windows": LARGEST**2}}, "num_windows"),
+    ("rf_detr", {"backbone_config": RF_DETR | {"num_windows": -1}}, "num_windows -1 are not supported"),
+    ("rf_detr", {"backbone_config": RF_DETR | {"patch_size": 0}}, "has no patch of 0"),
     ("d_fine", {"depth_mult": 1e300}, "three times 'depth_mult' is a number of more than 50 digits"),
     (
         "gpt_neo",

@@ -25,6 +25,7 @@ from txexport.spec import (
 )
 
 EPS, MAP_EPS = 1e-5, 1e-6  # of the norms of queries, and of maps, which have no settings
+LONGEST = 2**31  # of a width
 MOST = 640  # pixels of a side of reports and cases: that of published image processors
 DEFAULTS = {
     "hidden_expansion": 0.5,
@@ -48,7 +49,7 @@ def projector_spec(config: Config, scales: tuple[float, ...], **norms: float) ->
     config.check_width("d_model", width)
     return ProjectorSpec(
         size=width,
-        inner=int(width * config.number("hidden_expansion")),
+        inner=multiple(config, "hidden_expansion", width),
         blocks=config.count("c2f_num_blocks"),
         activation=config.activation("activation_function", "silu"),
         norm=NormSpec(width, MAP_EPS),
@@ -81,6 +82,14 @@ def detector(config: Config, network: WindowedMapsSpec) -> EncoderSpec:
     return EncoderSpec(encoder=stack, head=head)
 
 
+def multiple(config: Config, key: str, width: int, gated: bool = False) -> int:
+    """A width that is a setting times another one, rounded down; of a gated network two thirds, by eights."""
+    result = int(min(width * config.number(key), LONGEST))
+    result = (int(result * 2 / 3) + 7) // 8 * 8 if gated else result
+    config.check_width(f"width times {key}", result)
+    return result
+
+
 def windowed_maps(
     network: Config,
     projector: ProjectorSpec,
@@ -103,8 +112,8 @@ def windowed_maps(
     attention = AttentionSpec(
         width, heads, heads, head_dim, causal=False, bias=network.flag("qkv_bias", True), unmasked=True
     )
-    inner = int(width * network.number("mlp_ratio"))
-    feed_forward = gated or FeedForwardSpec(width, inner, network.activation("hidden_act", "gelu"))
+    activation = network.activation("hidden_act", "gelu")
+    feed_forward = gated or FeedForwardSpec(width, multiple(network, "mlp_ratio", width), activation)
     norm = NormSpec(width, network.number("layer_norm_eps", MAP_EPS))
     return WindowedMapsSpec(
         patches=PatchSpec(

@@ -96,8 +96,8 @@ def _network(config: Config, projector: ProjectorSpec) -> WindowedMapsSpec:
         within = _windowed.whole_numbers(network, "window_block_indexes")
     gated = None
     if network.flag("use_swiglu_ffn", False):
-        wide = int(int(width * network.number("mlp_ratio")) * 2 / 3)
-        gated = FeedForwardSpec(width, (wide + 7) // 8 * 8, Activation.SILU, gated=True)
+        inner = _windowed.multiple(network, "mlp_ratio", width, gated=True)
+        gated = FeedForwardSpec(width, inner, Activation.SILU, gated=True)
     normed = network.flag("apply_layernorm", True)
     return _windowed.windowed_maps(
         network,

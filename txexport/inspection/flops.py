@@ -29,7 +29,7 @@ from txexport.parts.stacks import (
     returned_vectors,
 )
 from txexport.parts.vectors import attention_pool
-from txexport.spec import AttentionPoolSpec, LengthAdapterSpec, ModelSpec, StackSpec
+from txexport.spec import AttentionPoolSpec, LengthAdapterSpec, ModelSpec, StackSpec, WindowedMapsSpec
 from txexport.spec.lengths import adapter_of, inside, squeeze_of
 
 NUMBER = FLOAT.bits // 8  # bytes of a number of keys, values and scores
@@ -173,6 +173,7 @@ def scores_bytes(spec: ModelSpec, length: int, batch: int = 1) -> int:
         for block, vectors in zip(stack.layers, layer_vectors(stack, length), strict=True)
     ]
     for stack in spec.stacks.values():
+        counts += [stack.embedding.scores] if isinstance(stack.embedding, WindowedMapsSpec) else []
         counts += [
             part.num_heads * vectors * max(vectors, cells)
             for part, vectors, cells in query_layers(stack).values()

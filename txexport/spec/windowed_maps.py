@@ -109,6 +109,20 @@ class WindowedMapsSpec:
         return self.read[-1]
 
     @property
+    def vectors(self) -> int:
+        """The vectors of all windows of an image of `image_size`, with their tokens."""
+        rows, columns = self.grid
+        return rows * columns + self.side**2 * self.patches.tokens
+
+    @property
+    def scores(self) -> int:
+        """The scores of attention of the largest layer."""
+        attention = self.block.attention
+        assert isinstance(attention, AttentionSpec)
+        keys = self.vectors if self.everywhere else self.vectors // self.side**2
+        return attention.num_heads * self.vectors * keys
+
+    @property
     def hidden_size(self) -> int:
         """Channels of a level."""
         return self.projector.size

@@ -66,7 +66,7 @@ class WindowedMaps:
         patches, every, attention = embedding.patches, embedding.side**2, embedding.block.attention
         assert isinstance(attention, AttentionSpec)
         (rows, columns), pixels = embedding.grid, embedding.channels * patches.patch_size**2
-        vectors = rows * columns + every * patches.tokens
+        vectors = embedding.vectors
         weights = sum(math.prod(shape) for shape in block(embedding.block).values() if len(shape) == 2)
         products = rows * columns * patches.hidden_size * pixels
         for layer in range(embedding.num_layers):
