@@ -31,6 +31,7 @@ from txexport.spec import (
     ResNetMapsSpec,
     ResNetSpec,
     VisionLanguageSpec,
+    WindowedMapsSpec,
 )
 from txexport.verification import verify
 
@@ -43,6 +44,7 @@ OF_MAPS = (
     | ResNetLevelsSpec
     | ResNetMapsSpec
     | ResNetSpec
+    | WindowedMapsSpec
 )
 VIT = Row("vit", "ViTForImageClassification", LABEL, "5 labels", LABELS)
 ROWS = [

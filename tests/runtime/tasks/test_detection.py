@@ -167,6 +167,32 @@ def test_an_image_processor_for_other_sizes(tmp_path):
     assert len(model.detect(np.zeros((40, 64, 3), np.uint8), threshold=0.0)) == 7
 
 
+def test_an_image_processor_for_other_windows(tmp_path):
+    """Pixels beyond the last patch are not read; patches that fill no windows are refused."""
+    tiny_checkpoint.save(tmp_path / "in", "lw_detr", **LABELS)
+    txexport.export(tmp_path / "in", tmp_path / "out", only="native")
+    original = transformers.AutoModelForObjectDetection.from_pretrained(tmp_path / "in").eval()
+    for height, width in ((43, 66), (44, 64)):
+        processor = transformers.DeformableDetrImageProcessorPil(size={"height": height, "width": width})
+        image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (50, 40, 3), np.uint8))
+        inputs = processor(image, return_tensors="pt")
+        processor.save_pretrained(tmp_path / "in")
+        txexport.export(tmp_path / "in", tmp_path / "out", only="native", force=True)
+        model = txexport.load(tmp_path / "out", device="cpu")
+        if height == 43:
+            with torch.no_grad():
+                scores = original(**inputs).logits.sigmoid().flatten()
+            best = scores.sort(descending=True).values.numpy()  # of 7 queries and 5 labels
+            assert np.abs([one["score"] for one in model.detect(image, threshold=0)] - best).max() < 1e-5
+            continue
+        with pytest.raises(RuntimeError, match="shape"):
+            original(**inputs)
+        with pytest.raises(
+            InputError, match="of 64 x 44, expected multiples of 8 or up to 3 pixels more; ex"
+        ):
+            model.detect(image)
+
+
 def test_corners_of_boxes():
     boxes = np.array([[0.5, 0.5, 1, 1], [0.25, 0.75, 0.1, 0.2]], np.float32)
     expected = [[0, 0, 200, 100], [40, 65, 60, 85]]
