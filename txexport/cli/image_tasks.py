@@ -117,7 +117,7 @@ def depth(
 @click.option(
     "--kind",
     type=click.Choice(["panoptic", "instance", "semantic"]),
-    show_default="panoptic for a model of masks, else semantic",
+    show_default="the first that the model has",
     help="Parts that share no pixel, objects, or the label of every pixel.",
 )
 @click.option(
