@@ -1,14 +1,19 @@
 """export --for cuda: graphs that CUDA graphs can capture, and whose float16 computes in float16."""
 
+import re
+from shutil import copytree
+
 import numpy as np
 import onnx
 import pytest
 import tiny_checkpoint
+from safetensors.numpy import load_file, save_file
 
 import txexport
 from txexport import export, verify
 from txexport.bundle import read
 from txexport.errors import InputError, UnsupportedError
+from txexport.verification.checks import RANGE
 from txexport.verification.reports.facts import facts_line
 
 SOME = ["gpt2", "llama", "gemma2", "mistral", "t5", "bart", "bert", "vit"]
@@ -185,3 +190,28 @@ def test_experts_wait_for_the_processor(for_cuda):
     [one] = placed(for_cuda("mixtral")).values()
     assert (one.branches, one.copies, one.waits) == (0, [], 10)
     assert not one.captured
+
+
+def test_a_layer_whose_numbers_float16_cannot_hold_is_named(checkpoint_of, tmp_path):
+    """A feed-forward of weights that float16 holds, whose outputs it does not."""
+    folder = tmp_path / "in"
+    copytree(checkpoint_of("llama"), folder)
+    weights = load_file(folder / "model.safetensors")
+    for name in ("up_proj", "down_proj", "gate_proj"):
+        weights[f"model.layers.1.mlp.{name}.weight"] *= 100
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    export(folder, tmp_path / "out", client="cuda", dtype="float16")
+    report = verify(tmp_path / "out", cases="quick")
+    [failed] = [case for case in report.failed if case.name == RANGE]
+    pattern = (
+        r"float16 ends at 65504, and decoder\.layers\.1\.feed_forward\S* reaches \S+, and 3 more components"
+    )
+    assert re.match(pattern, str(failed.exception)), failed.exception
+
+
+def test_numbers_within_the_range_are_told_by_the_largest(for_cuda):
+    [case] = [one for one in verify(for_cuda("llama", "float16"), cases="quick").cases if one.name == RANGE]
+    [check] = case.checks
+    assert check.ok
+    assert 0 < check.error < 0.01
+    assert RANGE not in {one.name for one in verify(for_cuda("llama"), cases="quick").cases}

@@ -11,6 +11,7 @@ from txexport.formats.float16 import (
     FLOAT16_COMPUTED_IN_OUT,
     FLOAT16_IN_OUT,
     FLOAT16_ROWS,
+    MOST,
 )
 from txexport.formats.float32 import FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.int4 import in_blocks
@@ -76,6 +77,11 @@ class Dtype:
     def relative(self) -> float:
         """The largest error of an output that the numbers in which graphs compute account for."""
         return self.others.relative
+
+    @property
+    def most(self) -> float | None:
+        """The largest number with which graphs compute; None for float32's."""
+        return None if self.single else MOST
 
     @property
     def blocks(self) -> bool:

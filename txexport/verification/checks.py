@@ -19,6 +19,7 @@ CONTENTS = {
     EVERY_WEIGHT: "weights",
     COPIED_FILES: "files",
 }  # descriptions of the checks
+RANGE = "range of numbers"  # the case of a type in which graphs compute, narrower than float32
 TIED = "choices of routers"  # the check that counts choices of experts, and ties
 TOKENIZER, CHAT_TEMPLATE = "tokenizer", "chat template"  # checks of processors
 IMAGE_PROCESSOR, SOUND_PROCESSOR, CTC_TOKENIZER = "image processor", "sound processor", "CTC tokenizer"

@@ -17,6 +17,7 @@ from txexport.verification.checks import (
     FORMAT_LOSS_ON_TEXTS,
     IDENTITY,
     PROCESSORS,
+    RANGE,
     CaseReport,
 )
 
@@ -25,7 +26,7 @@ ATTENTION, VECTORS, TOKENS, OTHERS = "attentions", "vectors", "tokens", "other o
 KINDS = (WEIGHTS, LOGITS_KIND, CACHES, HIDDEN, ATTENTION, VECTORS, TOKENS, OTHERS)  # in the order of a report
 
 # Cases without numbers, or whose numbers need not be equal.
-UNCOUNTED = (IDENTITY, COPIED_FILES, FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS, CALIBRATED, *PROCESSORS)
+UNCOUNTED = (IDENTITY, COPIED_FILES, FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS, CALIBRATED, RANGE, *PROCESSORS)
 
 Numbers = dict[str, dict[str, int]]  # counts by reference and by kind
 

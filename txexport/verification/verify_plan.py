@@ -13,7 +13,7 @@ from txexport.bundle.source import ADVICE, changed, source_of
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
 from txexport.errors import CheckpointError, InputError
-from txexport.formats import DEFAULT, DTYPES, NumberFormat
+from txexport.formats import DEFAULT, DTYPES, Dtype, NumberFormat
 from txexport.parts import parameters
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.spec import ModelSpec
@@ -56,10 +56,9 @@ class VariantPlan:
     texts: "TextLosses | None" = None
 
     @property
-    def relative(self) -> float:
-        """The error bound of outputs, relative to their tensors' sizes, without more rounding."""
-        form = self.manifest.form
-        return form.dtype(self.manifest.dtype).relative
+    def dtype(self) -> Dtype:
+        """The dtype of the graphs."""
+        return self.manifest.form.dtype(self.manifest.dtype)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txexport.bundle.manifest import UNROUNDED, rounds_activations
-from txexport.errors import BundleError
+from txexport.errors import BundleError, counted
 from txexport.formats import DEFAULT
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.support.progress import Naming
@@ -17,7 +17,15 @@ from txexport.verification.activation_quantisation import (
     without_activation_quantisation,
 )
 from txexport.verification.attempt import attempt
-from txexport.verification.checks import ALL_CASES, FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS, RUNTIME, CaseReport
+from txexport.verification.checks import (
+    ALL_CASES,
+    FORMAT_LOSS,
+    FORMAT_LOSS_ON_TEXTS,
+    RANGE,
+    RUNTIME,
+    CaseReport,
+    TensorCheck,
+)
 from txexport.verification.counts import kind
 from txexport.verification.graph_validity import invalid_graph
 from txexport.verification.losses import lost
@@ -27,6 +35,7 @@ from txexport.verification.verify_plan import VariantPlan, VerifyPlan, independe
 if TYPE_CHECKING:
     from txexport.verification.answers.recording import Recording
     from txexport.verification.cases.experts import ExpertsTaken
+    from txexport.verification.cases.overflow import Overflow
     from txexport.verification.cases.plan import PlannedCase
     from txexport.verification.layers.probe import Probe
     from txexport.verification.references.reference import Reference
@@ -47,6 +56,7 @@ class VerifyRun:
     refused: dict[str, BundleError] = field(default_factory=dict)  # by each runtime that cannot load a graph
     probe: "Probe | None" = None
     experts_taken: "ExpertsTaken | None" = None
+    overflow: "Overflow | None" = None  # of a variant that computes in a narrower type
     recording: "Recording | None" = None  # of what a reference answers
 
     @property
@@ -161,6 +171,7 @@ class VerifyRun:
     ) -> "Iterator[tuple[str, Reference, PlannedCase]]":
         """The cases for each reference, with the hooks that count experts and probe components."""
         from txexport.verification.cases.experts import ExpertsTaken, has_experts
+        from txexport.verification.cases.overflow import Overflow
         from txexport.verification.layers.probe import Probe
         from txexport.verification.references.originals import Float64Twin, Twin
 
@@ -168,9 +179,13 @@ class VerifyRun:
             cases: Sequence[PlannedCase] = self.variant.cases
             if isinstance(reference, Twin) and self.experts_taken is None and has_experts(reference.model):
                 self.experts_taken = ExpertsTaken(reference.model)
+            single = reference if isinstance(reference, Twin) else None
+            single = None if isinstance(reference, Float64Twin) else single
+            if single is not None and self.overflow is None and self.variant.dtype.most is not None:
+                self.overflow = Overflow(single.model)
             probes = self.variant.layers and runtime.name == RUNTIME
-            if probes and isinstance(reference, Twin) and not isinstance(reference, Float64Twin):
-                self.probe = Probe(loaded, reference, self.plan.bound, files, self.variant.formats)
+            if probes and single is not None:
+                self.probe = Probe(loaded, single, self.plan.bound, files, self.variant.formats)
                 cases = self.probe.through(cases)
             for case in cases:
                 yield name, reference, case
@@ -191,11 +206,31 @@ class VerifyRun:
             self.progress(f"{case.name} ({name}, {runtime.name})")
             recording = self._recording(runtime, reference)
             run = case.run if recording is None else recording.through(case)
-            check = partial(judge, run, runner, reference, case.case, self.variant.relative)
+            check = partial(judge, run, runner, reference, case.case, self.variant.dtype.relative)
             yield (report := attempt(case.name, name, check, runtime.name, self.variant.name))
             if recording is not None:
                 recording.keep(case, report)
         yield from self._lacking(runtime)
+        yield from self._in_range(runtime)
+
+    def _in_range(self, runtime: Runtime) -> Iterator[CaseReport]:
+        """The report on the sizes of the numbers of every component, where graphs compute in a narrow type.
+
+        The processor computes much of such a graph in float32, and so does not overflow itself.
+        """
+        if self.overflow is None or (most := self.variant.dtype.most) is None:
+            return
+        largest = self.overflow.largest
+        beyond = [name for name, size in largest.items() if size > most]
+        if beyond:
+            more = f", and {counted(len(beyond) - 1, 'more component')}" if beyond[1:] else ""
+            text = f"{beyond[0]} reaches {largest[beyond[0]]:.3g}{more}"
+            why = f"{self.variant.dtype.name} ends at {most:.0f}, and {text}"
+            yield self._report(RANGE, "twin", runtime, exception=why)
+            return
+        name = max(largest, key=largest.__getitem__)
+        check = TensorCheck(name, len(largest), largest[name] / most, 1.0)
+        yield replace(self._report(RANGE, "twin", runtime), checks=[check])
 
     def _recording(self, runtime: Runtime, reference: "Reference") -> "Recording | None":
         """The recording of what a reference answers, if it is the most independent one.
