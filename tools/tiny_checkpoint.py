@@ -822,6 +822,7 @@ PALIGEMMA = {
     "image_token_index": 310,
     "projection_dim": 48,
 }
+COLPALI = {"vlm_config": PALIGEMMA | {"model_type": "paligemma"}, "embedding_dim": 20}
 CANVASES = [[24, 24], [24, 48], [48, 24], [48, 48], [24, 72]]
 LLAVA_NEXT = {
     "vision_config": TILE | {"model_type": "clip_vision_model", "patch_size": 8, "num_hidden_layers": 3},
@@ -853,6 +854,7 @@ QWEN2_VL = {
     "vision_end_token_id": 308,
     "tie_word_embeddings": False,
 }
+COLQWEN2 = {"vlm_config": QWEN2_VL | {"model_type": "qwen2_vl"}, "embedding_dim": 20}
 QWEN2_5_VL = QWEN2_VL | {
     "vision_config": {
         "depth": 3,
@@ -1203,6 +1205,8 @@ FAMILIES = {
     "llava_next": ("LlavaNextForConditionalGeneration", LLAVA_NEXT),
     "llava_onevision": ("LlavaOnevisionForConditionalGeneration", LLAVA_ONEVISION),
     "paligemma": ("PaliGemmaForConditionalGeneration", PALIGEMMA),
+    "colpali": ("ColPaliForRetrieval", COLPALI),
+    "colqwen2": ("ColQwen2ForRetrieval", COLQWEN2),
     "qwen2_vl": ("Qwen2VLForConditionalGeneration", QWEN2_VL),
     "qwen3_vl": ("Qwen3VLForConditionalGeneration", QWEN3_VL),
     "qwen3_vl_moe": ("Qwen3VLMoeForConditionalGeneration", QWEN3_VL_MOE),
@@ -1274,6 +1278,7 @@ NARROW = (
     "gemma4",
     "gemma4_text",
     "paligemma",
+    "colpali",
     "nemotron",
 )
 

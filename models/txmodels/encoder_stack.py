@@ -49,8 +49,12 @@ class Encoder(Stack):
         token_type_ids: Tensor | None = None,
         global_attention_mask: Tensor | None = None,
         given: Given | None = None,
+        inputs_embeds: Tensor | None = None,
     ) -> Tensor:
-        """All (B,S) -> last_hidden_state (B,S,W); `given` is filled with what layers give."""
+        """All (B,S) -> last_hidden_state (B,S,W); `given` is filled with what layers give.
+
+        With inputs_embeds (B,S,W), these stand in place of the embedding of the ids.
+        """
         given = given or Given()
         tokens: Values = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
         padding = self.spec.embedding.position.pad_token_id
@@ -66,7 +70,10 @@ class Encoder(Stack):
         biased = self.biased_masks(masks, apart, apart)
         rotations = self.rotary_context(order)
         relative = self.relative_context(attention_mask, token_type_ids)
-        x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
+        if inputs_embeds is None:
+            x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
+        else:
+            x = inputs_embeds
         for block, layer, masks in zip(self.spec.layers, self.layers, biased, strict=True):
             given.hidden(x)
             x, *weights = layer(x, **layer_context(block, tokens, masks, rotations, relative))

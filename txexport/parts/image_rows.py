@@ -6,7 +6,7 @@ import numpy as np
 
 from txexport.parts.cases import DecoderCase, GreedyCase, beam_case
 from txexport.parts.part import PixelInputs, Skipped
-from txexport.spec import CrossVisionLanguageSpec, VisionLanguageSpec
+from txexport.spec import CrossVisionLanguageSpec, VisionLanguageSpec, VisualRetrieverSpec
 
 IMAGE = 0  # in a layout, an image; any other number is that of tokens between images
 RAGGED = ((2, IMAGE, 3), (5,), (1, IMAGE, 2, IMAGE, 4))
@@ -19,7 +19,12 @@ Rows = tuple[list[list[int]], list[list[PixelInputs]]]
 Draw = Callable[[Sequence[int], int], tuple[PixelInputs, int]]
 
 
-def rows_of(spec: Spec, random: np.random.Generator, layouts: Sequence[Sequence[int]], draw: Draw) -> Rows:
+def rows_of(
+    spec: Spec | VisualRetrieverSpec,
+    random: np.random.Generator,
+    layouts: Sequence[Sequence[int]],
+    draw: Draw,
+) -> Rows:
     """Rows of tokens by their layouts, and the images of each."""
     rows: list[list[int]] = []
     images: list[list[PixelInputs]] = []

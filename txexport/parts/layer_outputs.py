@@ -27,6 +27,7 @@ from txexport.spec import (
     StagedStackSpec,
     TextStackSpec,
     VisionLanguageSpec,
+    VisualRetrieverSpec,
 )
 
 
@@ -54,6 +55,7 @@ def reads_stages(spec: ModelSpec) -> bool:
 def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
     tasks: dict[type, str] = {PromptableSpec: "mask-generation"}
+    tasks[VisualRetrieverSpec] = "visual-document-retrieval"
     tasks |= dict.fromkeys((VisionLanguageSpec, CrossVisionLanguageSpec), "image-text-to-text")
     if isinstance(spec, PromptableSpec | OpenVocabularySpec | GroundedSpec) or type(spec) in tasks:
         if outputs:

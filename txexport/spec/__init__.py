@@ -130,6 +130,7 @@ from txexport.spec.subsampled import SubsampledSpec
 from txexport.spec.tiled_stack import TiledStackSpec, TilesSpec
 from txexport.spec.time_delay import TimeDelaySpec
 from txexport.spec.vision_language import VisionLanguageSpec
+from txexport.spec.visual_retriever import VisualRetrieverSpec
 from txexport.spec.waveform import ConvolutionSpec, WaveformSpec
 from txexport.spec.waveform_stem import WaveformStemSpec
 from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
@@ -290,6 +291,7 @@ __all__ = [
     "TwoWaySpec",
     "VectorSpec",
     "VisionLanguageSpec",
+    "VisualRetrieverSpec",
     "WaveformSpec",
     "WaveformStemSpec",
     "WindowAttentionSpec",

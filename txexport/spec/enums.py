@@ -134,6 +134,7 @@ class Architecture(StrEnum):
     GROUNDED = "grounded"
     VISION_LANGUAGE = "vision-language"
     CROSS_VISION_LANGUAGE = "cross-vision-language"
+    VISUAL_RETRIEVER = "visual-retriever"
 
 
 class Mutual(StrEnum):

@@ -1,5 +1,5 @@
 """Whole models: an encoder, a decoder, both in sequence, two encoders side by side, one with a decoder of
-masks, or one before a decoder that reads images among its tokens, or by cross-attention.
+masks, or one before a decoder, or an encoder, that reads images among its tokens or by cross-attention.
 
 Every class has `stacks` by name, and says whether it `generates` tokens. Those that generate, and encoders,
 have a `head` on the `stack` under it, which knows `vocab_size` tokens, 0 where it reads none.
@@ -14,6 +14,7 @@ from txexport.spec.grounded import GroundedSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.promptable import PromptableSpec
 from txexport.spec.vision_language import VisionLanguageSpec
+from txexport.spec.visual_retriever import VisualRetrieverSpec
 
 ModelSpec = (
     EncoderSpec
@@ -25,4 +26,5 @@ ModelSpec = (
     | GroundedSpec
     | VisionLanguageSpec
     | CrossVisionLanguageSpec
+    | VisualRetrieverSpec
 )

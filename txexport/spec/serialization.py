@@ -26,6 +26,7 @@ TYPES: dict[str, type] = {
     "grounded": specs.GroundedSpec,
     "vision_language": specs.VisionLanguageSpec,
     "cross_vision_language": specs.CrossVisionLanguageSpec,
+    "visual_retriever": specs.VisualRetrieverSpec,
     "text": specs.TextStackSpec,
     "signal": specs.SignalStackSpec,
     "staged": specs.StagedStackSpec,

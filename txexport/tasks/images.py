@@ -10,6 +10,7 @@ MASK = "struct<size:array<bigint>,counts:array<bigint>>"
 POINTS = "array<struct<label:string,score:double,x:double,y:double>>"
 POSES = f"array<struct<box:{BOX},keypoints:{POINTS}>>"
 SEGMENTS = f"array<struct<label:string,score:double,mask:{MASK}>>"
+VECTORS = "array<array<float>>"  # one for each token
 MASKS = f"array<array<struct<score:double,mask:{MASK}>>>"
 METHODS = (
     Method("embed_image", ("image",), "embedding", VECTOR),
@@ -22,6 +23,9 @@ METHODS = (
     Method("all_masks", ("image",), "masks", f"array<struct<score:double,mask:{MASK}>>"),
     Method("match", ("image",), "labels", LABELS),
     Method("find", ("image",), "objects", OBJECTS),
+    Method("embed_pages", ("image",), "embeddings", VECTORS),
+    Method("embed_queries", ("text",), "embeddings", VECTORS),
+    Method("rank_pages", ("query",), "ranking", "array<struct<corpus_id:bigint,score:double>>", crossed=True),
 )
 ROWS = (
     Task(
@@ -106,5 +110,12 @@ ROWS = (
         HeadKind.NONE,
         "AutoModelForZeroShotObjectDetection",
         ("find",),
+    ),
+    Task(
+        "visual-document-retrieval",
+        (Architecture.VISUAL_RETRIEVER,),
+        HeadKind.NONE,
+        "AutoModelForPreTraining",
+        ("rank_pages", "embed_pages", "embed_queries"),
     ),
 )

@@ -12,6 +12,7 @@ from txexport.spec import (
     OpenVocabularySpec,
     PromptableSpec,
     VisionLanguageSpec,
+    VisualRetrieverSpec,
 )
 from txgraphs._graph import Graph
 from txgraphs.architectures.cross_vision_language import cross_vision_language_models
@@ -23,6 +24,7 @@ from txgraphs.architectures.grounded import grounded_models
 from txgraphs.architectures.open_vocabulary import open_vocabulary_models
 from txgraphs.architectures.promptable import promptable_models
 from txgraphs.architectures.vision_language import vision_language_models
+from txgraphs.architectures.visual_retriever import visual_retriever_models
 
 BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     EncoderSpec: encoder_models,
@@ -33,5 +35,6 @@ BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     OpenVocabularySpec: open_vocabulary_models,
     GroundedSpec: grounded_models,
     CrossVisionLanguageSpec: cross_vision_language_models,
+    VisualRetrieverSpec: visual_retriever_models,
     VisionLanguageSpec: vision_language_models,
 }

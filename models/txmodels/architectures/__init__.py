@@ -10,6 +10,7 @@ from txexport.spec import (
     OpenVocabularySpec,
     PromptableSpec,
     VisionLanguageSpec,
+    VisualRetrieverSpec,
 )
 from txmodels.architectures.cross_vision_language import CrossVisionLanguageModel
 from txmodels.architectures.decoder import DecoderModel
@@ -20,6 +21,7 @@ from txmodels.architectures.grounded import GroundedModel
 from txmodels.architectures.open_vocabulary import OpenVocabularyModel
 from txmodels.architectures.promptable import PromptableModel
 from txmodels.architectures.vision_language import VisionLanguageModel
+from txmodels.architectures.visual_retriever import VisualRetrieverModel
 
 ARCHITECTURES: dict[type, type] = {
     EncoderSpec: EncoderModel,
@@ -30,5 +32,6 @@ ARCHITECTURES: dict[type, type] = {
     OpenVocabularySpec: OpenVocabularyModel,
     GroundedSpec: GroundedModel,
     CrossVisionLanguageSpec: CrossVisionLanguageModel,
+    VisualRetrieverSpec: VisualRetrieverModel,
     VisionLanguageSpec: VisionLanguageModel,
 }

@@ -19,11 +19,13 @@ from txexport.parts.cases import (
     PromptCase,
 )
 from txexport.parts.grounded import GroundedCase
+from txexport.parts.pages import PageCase
 from txexport.parts.part import SignalCase, Skipped, View
 from txexport.spec import ModelSpec, StackSpec
 from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
 from txexport.verification.cases.descriptions import run_described, run_grounded
+from txexport.verification.cases.pages import run_pages
 from txexport.verification.cases.prompts import run_prompts
 from txexport.verification.checks import CONTENTS, PROCESSORS, Reach
 
@@ -65,6 +67,7 @@ QUICK = frozenset(
         "three rows of sounds in chunks",
         "a token of images without an image",
         "a token of sounds without a sound",
+        "three rows of one, no and two images",
         "greedy, images",
         "greedy, sounds",
     }
@@ -87,6 +90,7 @@ RUNS: dict[type, Callable[..., list[runs.Outcome]]] = {
     PromptCase: run_prompts,
     DescribedCase: run_described,
     GroundedCase: run_grounded,
+    PageCase: run_pages,
     DecoderCase: runs.run_decoder,
 }
 
@@ -169,7 +173,7 @@ def _sizes(case: Any) -> dict[str, int]:
         return {"rows": len(case.signals)}
     if isinstance(case, PromptCase):
         return {"rows": len(case.pixel_values)}
-    if isinstance(case, EncoderCase | DualEncoderCase | GroundedCase):
+    if isinstance(case, EncoderCase | DualEncoderCase | GroundedCase | PageCase):
         rows, tokens = case.input_ids.shape
         return {"rows": rows, "tokens": tokens}
     if not isinstance(case, DecoderCase | GreedyCase):

@@ -16,12 +16,13 @@ from txmodels.architectures import (
     OpenVocabularyModel,
     PromptableModel,
     VisionLanguageModel,
+    VisualRetrieverModel,
 )
 from txmodels.model import Transformer, model
 
 from txexport.contracts import cache_names, roles
 from txexport.contracts.compared import BY_STACK
-from txexport.contracts.names import INPUT_IDS, LOGITS, LOGITS_PER_TEXT, TEXT_EMBEDS
+from txexport.contracts.names import INPUT_IDS, LOGITS, LOGITS_PER_TEXT, PIXEL_VALUES, TEXT_EMBEDS
 from txexport.spec import Cache
 from txexport.verification.references.originals import Twin
 from txexport.verification.references.reference import Arrays
@@ -104,6 +105,11 @@ class Trace:
             if role == roles.TEXT:
                 return self.model.texts(**inputs)
             return self.model.images(**inputs) if role == roles.VISION else self.model.scores(**inputs)
+        if isinstance(self.model, VisualRetrieverModel):
+            if role == roles.IMAGE_ENCODER:
+                return self.model.images(**inputs)
+            whole = PIXEL_VALUES in inputs
+            return self.model.pages(**inputs) if whole else self.model.vectors(**inputs)
         reads_images = isinstance(self.model, VisionLanguageModel | CrossVisionLanguageModel)
         if reads_images and role in (roles.IMAGE_ENCODER, roles.AUDIO_ENCODER):
             return self.model.media(**inputs)

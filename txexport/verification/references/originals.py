@@ -14,6 +14,7 @@ from txmodels.architectures import (
     OpenVocabularyModel,
     PromptableModel,
     VisionLanguageModel,
+    VisualRetrieverModel,
 )
 from txmodels.model import Transformer
 from txmodels.training.checkpoints import build
@@ -137,6 +138,8 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
         return model.prompted(**inputs)
     if isinstance(model, VisionLanguageModel | CrossVisionLanguageModel):
         return model.media(**inputs)
+    if isinstance(model, VisualRetrieverModel):
+        return model.pages(**inputs)
     if isinstance(model, OpenVocabularyModel | GroundedModel):
         return model.described(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())

@@ -36,7 +36,7 @@ from txexport.contracts.names import (
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.parts import architecture_of
-from txexport.spec import Architecture, VisionLanguageSpec
+from txexport.spec import Architecture, VisionLanguageSpec, VisualRetrieverSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.caches import cached
@@ -51,6 +51,7 @@ from txexport.verification.references.originals import (
     source_tensors,
     tensors,
 )
+from txexport.verification.references.pages import paged
 from txexport.verification.references.pictured import by_prompt, kinds, pictured
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
@@ -130,6 +131,8 @@ class Transformers:
         for layer, window, shift in self.windows:
             layer.window_size, layer.shift_size = window, shift
         renamed = self._own_inputs(inputs)
+        if isinstance(self.spec, VisualRetrieverSpec):
+            return {name: one.numpy() for name, one in paged(self.model, renamed, self.spec).items()}
         order = {"noise": in_order(self.model, renamed)} if self.shuffles else {}
         outputs = self.model(**renamed, **self.arguments, **order)
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
