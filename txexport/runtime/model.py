@@ -27,6 +27,7 @@ from txexport.runtime.tasks import (
     image_to_text,
     late_interaction,
     masks,
+    pages,
     pose,
     prefix_session,
     question_answering,
@@ -225,3 +226,6 @@ class Model:
     embed_image = on_bundle(image_tasks.embed_image)
     match = on_bundle(image_tasks.match)
     find = on_bundle(described.find)
+    embed_pages = on_bundle(pages.embed_pages)
+    embed_queries = on_bundle(pages.embed_queries)
+    rank_pages = on_bundle(pages.rank_pages)

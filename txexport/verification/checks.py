@@ -23,10 +23,10 @@ RANGE = "range of numbers"  # the case of a type in which graphs compute, narrow
 TIED = "choices of routers"  # the check that counts choices of experts, and ties
 TOKENIZER, CHAT_TEMPLATE = "tokenizer", "chat template"  # checks of processors
 IMAGE_PROCESSOR, SOUND_PROCESSOR, CTC_TOKENIZER = "image processor", "sound processor", "CTC tokenizer"
-IMAGE_PROMPTS, SOUND_PROMPTS = "prompts with images", "prompts with sounds"
+IMAGE_PROMPTS, SOUND_PROMPTS, PAGES = "prompts with images", "prompts with sounds", "pages and queries"
 PROCESSORS = (
     *(TOKENIZER, CTC_TOKENIZER, CHAT_TEMPLATE),
-    *(IMAGE_PROCESSOR, IMAGE_PROMPTS, SOUND_PROCESSOR, SOUND_PROMPTS),
+    *(IMAGE_PROCESSOR, IMAGE_PROMPTS, PAGES, SOUND_PROCESSOR, SOUND_PROMPTS),
 )
 BY_STRUCTURE = ", compared by structure"  # appended for a graph that other versions wrote
 NATIVE, HUB = "native", "hub"  # graphs for our runtime, and for other clients

@@ -13,6 +13,8 @@ BY_MODEL = {
     "mistral3": "PixtralImageProcessor",
     "lfm2_vl": "Lfm2VlImageProcessor",
     "paligemma": "SiglipImageProcessor",
+    "colpali": "SiglipImageProcessor",
+    "colqwen2": "Qwen2VLImageProcessor",
     "llava_next": "LlavaNextImageProcessor",
     "llava_onevision": "LlavaOnevisionImageProcessor",
     "blip": "BlipImageProcessor",

@@ -102,11 +102,18 @@ def rerank(
         raise InputError(f"documents are {shown(documents)}, expected a list of texts")
     score = _crossed if bundle.late_interaction is None else late_interaction.scores
     scores = score(bundle, rows, passages, truncate, batch_tokens, progress)
-    results = [
-        [_ranked(i, row[i], passages[i] if return_documents else None) for i in order]
+    results = ranked_by_score(scores, top_k, passages if return_documents else None)
+    return results[0] if isinstance(queries, str) else results
+
+
+def ranked_by_score(
+    scores: np.ndarray, top_k: int | None, documents: Sequence[str] | None = None
+) -> list[list[Ranked]]:
+    """Scores (queries, documents) -> the documents of each query, the best first, at most `top_k`."""
+    return [
+        [_ranked(i, row[i], None if documents is None else documents[i]) for i in order]
         for row, order in zip(scores, np.argsort(-scores, axis=1, kind="stable")[:, :top_k], strict=True)
     ]
-    return results[0] if isinstance(queries, str) else results
 
 
 def _crossed(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from txexport.contracts import roles
+from txexport.contracts.contract import INT
 from txexport.contracts.names import ATTENTION_MASK, EMBEDDINGS, IMAGE_FEATURES, INPUT_IDS
 from txexport.parts.pages import PageCase
 from txexport.parts.part import PixelInputs
@@ -56,7 +57,7 @@ def _blank(runner: GraphRunner) -> PixelInputs:
     for port in runner.manifest.graphs[roles.MODEL].inputs:
         if port.name in (INPUT_IDS, ATTENTION_MASK):
             continue
-        if port.type == "int64":
+        if port.dtype == INT:
             result[port.name] = np.array([[1, 4, 4]])
         elif len(port.shape) == 2:
             result[port.name] = np.zeros((16, int(port.shape[1])), np.float32)

@@ -26,12 +26,13 @@ from txexport.verification.checks import (
     CTC_TOKENIZER,
     IMAGE_PROCESSOR,
     IMAGE_PROMPTS,
+    PAGES,
     SOUND_PROCESSOR,
     SOUND_PROMPTS,
     TOKENIZER,
     TensorCheck,
 )
-from txexport.verification.processors import chat, ctc_tokenizer, prompts, signals, sounds, tokenizer
+from txexport.verification.processors import chat, ctc_tokenizer, pages, prompts, signals, sounds, tokenizer
 from txexport.verification.processors.original import task_of
 
 
@@ -64,6 +65,7 @@ CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     CTC_TOKENIZER: (_recognises, ctc_tokenizer.check),
     IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
     IMAGE_PROMPTS: (lambda manifest: _has_prompts(manifest, roles.IMAGE_ENCODER), prompts.check),
+    PAGES: (lambda manifest: _ranks_pages(manifest), pages.check),
     SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
     SOUND_PROMPTS: (lambda manifest: _has_prompts(manifest, roles.AUDIO_ENCODER), sounds.check),
 }
@@ -85,7 +87,13 @@ def checks(manifest: Manifest, *, quick: bool) -> dict[str, Callable[..., list[T
 
 def _has_prompts(manifest: Manifest, role: str) -> bool:
     """True if images or sounds, which the graph `role` reads, stand among the tokens of prompts."""
-    return manifest.image_token_id is not None and role in manifest.graphs
+    return manifest.image_token_id is not None and role in manifest.graphs and not _ranks_pages(manifest)
+
+
+def _ranks_pages(manifest: Manifest) -> bool:
+    """True if a bundle has vectors of pages and queries."""
+    row = task_of(manifest)
+    return row is not None and row.methods[0] == "rank_pages"
 
 
 def _reads(manifest: Manifest, *inputs: str) -> bool:
