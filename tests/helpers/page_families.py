@@ -11,7 +11,14 @@ from transformers.models.colpali.processing_colpali import EXTRA_TOKENS
 
 SIDE = {"height": 24, "width": 24}
 PIXELS = {"min_pixels": 16**2, "max_pixels": 48 * 40}
-PACKING = ["<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|im_start|>", "<|im_end|>", "<|endoftext|>"]
+PACKING = [
+    "<|image_pad|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|endoftext|>",
+]
 FAMILIES = ("colpali", "colqwen2")
 ROOM = 400  # the longest sequence
 

@@ -9,6 +9,7 @@ from txexport.cli import (
     generate,
     image_tasks,
     mask_tasks,
+    page_tasks,
     options,
     pose_tasks,
     tasks,
@@ -75,7 +76,7 @@ def families(task: str | None, as_json: bool) -> None:
 
 TASK_COMMANDS = {
     command.name: command
-    for module in (tasks, generate, transcribe, image_tasks, mask_tasks, pose_tasks, audio_tasks)
+    for module in (tasks, generate, transcribe, image_tasks, mask_tasks, page_tasks, pose_tasks, audio_tasks)
     for command in vars(module).values()
     if isinstance(command, click.Command)
 }

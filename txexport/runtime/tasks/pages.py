@@ -9,7 +9,7 @@ import numpy as np
 
 from txexport.contracts import roles
 from txexport.contracts.names import ATTENTION_MASK, EMBEDDINGS, IMAGE_FEATURES, INPUT_IDS, PIXEL_VALUES
-from txexport.errors import BundleError, InputError, shown
+from txexport.errors import BundleError, InputError
 from txexport.runtime import memory
 from txexport.runtime.batches import BATCH_TOKENS, batches_by_length, check_room, text_limit
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
@@ -79,7 +79,7 @@ def embed_pages(
 def rank_pages(
     bundle: LoadedBundle,
     queries: str | Sequence[str],
-    images: "Sequence[Source]",
+    images: "Source | Sequence[Source]",
     *,
     top_k: int | None = None,
     batch_size: int = BATCH_IMAGES,
@@ -96,10 +96,9 @@ def rank_pages(
     check_task(bundle, "rank_pages")
     if top_k is not None:
         check_count("top_k", top_k)
-    if not several(images):
-        raise InputError(f"images are {shown(images)}, expected a list of pages")
-    pages = _page_vectors(bundle, images, batch_size, batch_tokens)
+    check_count("batch_size", batch_size)
     vectors = embed_queries(bundle, as_texts(queries), batch_tokens=batch_tokens, progress=progress)
+    pages = _page_vectors(bundle, as_sources(images), batch_size, batch_tokens) if len(vectors) else []
     scores = np.array([[max_sim(query, page) for page in pages] for query in vectors])
     results = ranked_by_score(scores.reshape(len(vectors), len(pages)), top_k)
     return results[0] if isinstance(queries, str) else results
@@ -155,7 +154,9 @@ def _vectors(
     longest = max(lengths, default=0)
     if limit is not None and longest > limit:
         what = "a query" if features[lengths.index(longest)] is None else "a page"
-        raise InputError(f"{what} of {longest:,} tokens is longer than the model's {limit:,}; make it smaller")
+        raise InputError(
+            f"{what} of {longest:,} tokens is longer than the model's {limit:,}; make it smaller"
+        )
     none = np.zeros((0, session.inputs[IMAGE_FEATURES].shape[1]), np.float32)
     tell = ByInput(progress, range(len(rows)))
     vectors = [none] * len(rows)

@@ -62,5 +62,7 @@ def _blank(runner: GraphRunner) -> PixelInputs:
         elif len(port.shape) == 2:
             result[port.name] = np.zeros((16, int(port.shape[1])), np.float32)
         else:
-            result[port.name] = np.zeros([one if isinstance(one, int) else 1 for one in port.shape], np.float32)
+            result[port.name] = np.zeros(
+                [one if isinstance(one, int) else 1 for one in port.shape], np.float32
+            )
     return result

@@ -32,7 +32,9 @@ def paged(model: Any, inputs: Mapping[str, Tensor], spec: VisualRetrieverSpec) -
         counts = images[IMAGE_GRIDS].prod(1).tolist()
         read[PIXEL_VALUES] = pad_sequence([*images[PIXEL_VALUES].split(counts)], batch_first=True)
     kinds = {} if spec.text.causal else {TOKEN_TYPE_IDS: torch.zeros_like(ids)}
-    result = {EMBEDDINGS: model(input_ids=ids, attention_mask=inputs[ATTENTION_MASK], **read, **kinds).embeddings}
+    result = {
+        EMBEDDINGS: model(input_ids=ids, attention_mask=inputs[ATTENTION_MASK], **read, **kinds).embeddings
+    }
     if images:
         features = model.vlm.get_image_features(**images).pooler_output
         result[IMAGE_FEATURES] = torch.cat([*features])
