@@ -24,6 +24,7 @@ from helpers import mutations_of_listening as listening
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_mixed as mixed
 from helpers import mutations_of_packing as packing
+from helpers import mutations_of_pages as pages
 from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_pictures as pictures
 from helpers import mutations_of_points as points
@@ -1215,6 +1216,34 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("paligemma", "dynamic", "model"): (pictures.causal_prefix, pictures.suffix_both_ways),
     ("paligemma 2", "static", "model"): (pictures.window_limits_prefix,),
     ("paligemma 2", "dynamic", "model"): (pictures.window_limits_prefix,),
+    ("colpali", None, "vision_encoder"): (pages.patches_in_reverse,),
+    ("colpali", None, "model"): (
+        common.ignore_mask,
+        pages.without_projection,
+        pages.not_of_unit_length,
+        pages.normalised_along_rows,
+        pages.vectors_of_padding,
+        pictures.features_one_place_later,
+        pictures.features_in_reverse,
+        pictures.features_added,
+        pictures.another_image_token,
+        pictures.zeros_without_images,
+    ),
+    ("colqwen2", None, "vision_encoder"): (
+        packing.columns_for_rows,
+        packing.patches_of_the_first_image,
+        packing.images_attend_to_each_other,
+        packing.neighbours_apart,
+        pictures.linear_connector,
+    ),
+    ("colqwen2", None, "model"): (
+        common.ignore_mask,
+        pages.later_tokens,
+        pages.without_projection,
+        pages.not_of_unit_length,
+        pages.vectors_of_padding,
+        pictures.features_one_place_later,
+    ),
     ("qwen2_vl", "static", "vision_encoder"): (
         packing.columns_for_rows,
         packing.patches_line_by_line,

@@ -29,6 +29,7 @@ from helpers.row import (
     NEXT,
     POSE,
     PRETRAIN,
+    RANK,
     SEE,
     SEGMENT,
     SOUNDS,
@@ -762,6 +763,13 @@ YARN_ON_AXES = {
         | {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 30},
     }
 }
+PAGES_OF_WINDOWS = {
+    "vlm_config": {
+        "text_config": tiny_checkpoint.QWEN2_VL["text_config"] | YARN_ON_AXES["text_config"],
+        "vision_config": tiny_checkpoint.QWEN2_VL["vision_config"] | FOUR_SECTIONS["vision_config"],
+    },
+    "embedding_dim": 128,
+}
 THREE_A_SIDE = {
     "vision_config": {"window_size": 24, "fullatt_block_indexes": [2], "hidden_act": "gelu"},
     **TIED,
@@ -1091,6 +1099,10 @@ OTHERS = [
     Row("owlv2", "Owlv2ForObjectDetection", FIND),
     Row("grounding-dino", "GroundingDinoForObjectDetection", FIND),
     Row("grounding-dino", "GroundingDinoForObjectDetection", FIND, "five levels, boxes apart", FIVE_LEVELS),
+    Row("colpali", "ColPaliForRetrieval", RANK),
+    Row("colpali", "ColPaliForRetrieval", RANK, "PaliGemma 2", {"vlm_config": GEMMA2}),
+    Row("colqwen2", "ColQwen2ForRetrieval", RANK),
+    Row("colqwen2", "ColQwen2ForRetrieval", RANK, "YaRN, a sliding window", PAGES_OF_WINDOWS),
     Row("clip", "CLIPModel", MATCH),
     Row("clip", "CLIPForImageClassification", LABEL, "5 labels", LABELS),
     Row("llava", "LlavaForConditionalGeneration", CONVERSE),

@@ -57,7 +57,8 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     tasks: dict[type, str] = {PromptableSpec: "mask-generation"}
     tasks[VisualRetrieverSpec] = "visual-document-retrieval"
     tasks |= dict.fromkeys((VisionLanguageSpec, CrossVisionLanguageSpec), "image-text-to-text")
-    if isinstance(spec, PromptableSpec | OpenVocabularySpec | GroundedSpec) or type(spec) in tasks:
+    without = PromptableSpec | OpenVocabularySpec | GroundedSpec | VisualRetrieverSpec
+    if isinstance(spec, without) or type(spec) in tasks:
         if outputs:
             task = tasks.get(type(spec), "zero-shot-object-detection")
             task = "audio-text-to-text" if isinstance(spec, VisionLanguageSpec) and spec.sounds else task

@@ -54,6 +54,8 @@ def page_cases(spec: VisualRetrieverSpec, view: View, seed: int = 0) -> Iterator
             yield Skipped(name, f"{tokens:,} tokens are more than the model's {spec.text.limit:,}")
         else:
             yield case
+    ids = np.array([[spec.image_token_id, (spec.image_token_id + 1) % spec.vocab_size]])
+    yield PageCase("a token of images without an image", ids, np.ones_like(ids), [[]])
 
 
 def _drawn(

@@ -44,6 +44,7 @@ class VisualRetrieverSpec:
                 "VisualRetrieverSpec: the stack adds positions to the vectors of tokens, or has "
                 "cross-attention; expected rotary positions alone"
             )
+        expected: tuple[tuple[int, int] | None, int, int]
         if isinstance(patches, PackedSpec):
             expected = None, patches.merged, 0
         elif isinstance(patches, PatchSpec) and not patches.any_size and patches.length == patches.patches:

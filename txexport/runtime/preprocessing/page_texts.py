@@ -15,7 +15,8 @@ BEGINNING_ITSELF = "colpali"  # its processor writes the first token; the tokeni
 PREFIXES = {"visual_prompt_prefix": "Describe the image.", "query_prefix": "Question: "}
 PREFIXES_OF_QWEN2 = {
     "visual_prompt_prefix": (
-        "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image.<|im_end|><|endoftext|>"
+        "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>"
+        "Describe the image.<|im_end|><|endoftext|>"
     ),
     "query_prefix": "Query: ",
 }
@@ -70,7 +71,7 @@ class PageTexts:
         return f"{self._first}{self._prefix('query_prefix')}{text}{more}\n"
 
     def page(self, vectors: int) -> str:
-        """The text that the model reads of a page, whose image has so many vectors."""
+        """The text that the model reads of a page, whose image has that number of vectors."""
         prefix, token = self._prefix("visual_prompt_prefix"), self.image_token
         if self._begins_itself:
             return f"{token * vectors}{self._first}{prefix}\n"

@@ -107,15 +107,15 @@ def rank_pages(
 def _page_vectors(
     bundle: LoadedBundle, images: Sequence, batch_size: int, batch_tokens: int
 ) -> Sequence[np.ndarray]:
-    """The vectors of pages, which may be given. Raises InputError for vectors of another size."""
-    given = [isinstance(one, np.ndarray) and one.dtype.kind == "f" for one in images]
-    if not any(given):
+    """The vectors of pages, or those that `images` are. Raises InputError for vectors of another size."""
+    vectors_already = [isinstance(one, np.ndarray) and one.dtype.kind == "f" for one in images]
+    if not any(vectors_already):
         vectors = embed_pages(bundle, images, batch_size=batch_size, batch_tokens=batch_tokens)
         assert isinstance(vectors, list)
         return vectors
     width = bundle.sessions[roles.MODEL].width(EMBEDDINGS)
     for number, one in enumerate(images):
-        if not given[number] or one.ndim != 2 or one.shape[1] != width or not len(one):
+        if not vectors_already[number] or one.ndim != 2 or one.shape[1] != width or not len(one):
             shape = one.shape if isinstance(one, np.ndarray) else type(one).__name__
             raise InputError(
                 f"page {number + 1} of {len(images)} is {shape}, expected vectors (T, {width}) as those of "
@@ -157,7 +157,7 @@ def _vectors(
         raise InputError(
             f"{what} of {longest:,} tokens is longer than the model's {limit:,}; make it smaller"
         )
-    none = np.zeros((0, session.inputs[IMAGE_FEATURES].shape[1]), np.float32)
+    none = np.zeros((0, int(session.inputs[IMAGE_FEATURES].shape[1])), np.float32)
     tell = ByInput(progress, range(len(rows)))
     vectors = [none] * len(rows)
     for indices in batches_by_length(lengths, lengths, batch_tokens):

@@ -44,7 +44,7 @@ def _results(runner: GraphRunner, case: PageCase) -> dict[str, Arrays]:
         return {roles.MODEL: runner.run(roles.MODEL, **tokens, **joined(images or [_blank(runner)]))}
     results: dict[str, Arrays] = {}
     port = next(one for one in graphs[roles.MODEL].inputs if one.name == IMAGE_FEATURES)
-    features = np.zeros((0, port.shape[1]), np.float32)
+    features = np.zeros((0, int(port.shape[1])), np.float32)
     if images:
         results[roles.IMAGE_ENCODER] = runner.run(roles.IMAGE_ENCODER, **joined(images))
         features = results[roles.IMAGE_ENCODER][IMAGE_FEATURES]

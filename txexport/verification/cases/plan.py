@@ -68,6 +68,7 @@ QUICK = frozenset(
         "a token of images without an image",
         "a token of sounds without a sound",
         "three rows of one, no and two images",
+        "three ragged queries, left padding",
         "greedy, images",
         "greedy, sounds",
     }

@@ -108,8 +108,8 @@ class Trace:
         if isinstance(self.model, VisualRetrieverModel):
             if role == roles.IMAGE_ENCODER:
                 return self.model.images(**inputs)
-            whole = PIXEL_VALUES in inputs
-            return self.model.pages(**inputs) if whole else self.model.vectors(**inputs)
+            forward = self.model.pages if PIXEL_VALUES in inputs else self.model.vectors
+            return forward(**inputs)
         reads_images = isinstance(self.model, VisionLanguageModel | CrossVisionLanguageModel)
         if reads_images and role in (roles.IMAGE_ENCODER, roles.AUDIO_ENCODER):
             return self.model.media(**inputs)

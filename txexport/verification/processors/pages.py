@@ -43,13 +43,13 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
             for name, array in inputs.items():
                 _compare(name, size, array, np.asarray(theirs_of[name]))
             vectors = prod(grid) if grid else int(inputs[IMAGE_GRIDS].prod()) // merged**2
-            ids = np.array(ours.ids([ours.page(vectors)]))
-            _compare(INPUT_IDS, size, ids, np.asarray(theirs_of[INPUT_IDS]))
+            row = np.array(ours.ids([ours.page(vectors)]))
+            _compare(INPUT_IDS, size, row, np.asarray(theirs_of[INPUT_IDS]))
     return [equal("queries", len(QUERIES)), equal("pages", len(sizes))]
 
 
 def _compare(name: str, size: tuple[int, int], ours: np.ndarray, theirs: np.ndarray) -> None:
-    """Raise AssertionError for an input of a page that is not the library's; its patches have an axis more."""
+    """Raise AssertionError for an input of a page that is not the library's, which may have an axis more."""
     theirs = theirs.reshape(ours.shape) if theirs.size == ours.size else theirs
     if not np.array_equal(ours, theirs):
         differs(name, f"a page of {size[0]} x {size[1]}", ours, theirs)
