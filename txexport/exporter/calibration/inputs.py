@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts import ECOSYSTEM, ONE_PASS, Signature, cache_names, roles
+from txexport.contracts import ECOSYSTEM, Signature, cache_names, roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
@@ -33,9 +33,10 @@ def check_reads(spec: ModelSpec, task: str) -> None:
     """
     if not reads_tokens(reader_of(spec)):
         raise InputError(f"texts need a model that reads texts; this one is for {task}")
-    if not spec.generates and any(map(_reads_both, signatures(spec, ONE_PASS).values())):
+    graphs = signatures(spec, ECOSYSTEM)
+    if not spec.generates and roles.TEXT not in graphs and any(map(_reads_both, graphs.values())):
         raise InputError(f"texts need a model that reads them without images; this one is for {task}")
-    if not signatures(spec, ECOSYSTEM):
+    if not graphs:
         raise UnsupportedError(
             "no graph reads calibration texts where tokens of an image attend to each other, or are read by "
             "several layers"

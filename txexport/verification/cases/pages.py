@@ -53,14 +53,14 @@ def _results(runner: GraphRunner, case: PageCase) -> dict[str, Arrays]:
 
 def _blank(runner: GraphRunner) -> PixelInputs:
     """An image of zeros, of the smallest size that the graph takes."""
-    result = {}
+    result, side = {}, runner.manifest.spec["connector"]["merged"]
     for port in runner.manifest.graphs[roles.MODEL].inputs:
         if port.name in (INPUT_IDS, ATTENTION_MASK):
             continue
         if port.dtype == INT:
-            result[port.name] = np.array([[1, 4, 4]])
+            result[port.name] = np.array([[1, side, side]])
         elif len(port.shape) == 2:
-            result[port.name] = np.zeros((16, int(port.shape[1])), np.float32)
+            result[port.name] = np.zeros((side**2, int(port.shape[1])), np.float32)
         else:
             result[port.name] = np.zeros(
                 [one if isinstance(one, int) else 1 for one in port.shape], np.float32
