@@ -151,7 +151,10 @@ def heads() -> dict[tuple[str, str], tuple[str, ...]]:
             mapping = getattr(transformers, task.judge(model_type))._model_mapping._model_mapping
             classes = mapping.get(model_type, ())
             classes = (classes,) if isinstance(classes, str) else classes
-            other = task.name in ("image-feature-extraction", "zero-shot-audio-classification")
+            other = task.name in (
+                *("image-feature-extraction", "zero-shot-audio-classification"),
+                "visual-document-retrieval",  # of a class that loads what was pretrained, of any kind
+            )
             if classes and (task.name in ours or not (other or known & set(classes))):
                 result[model_type, task.name] = tuple(classes)
     return result

@@ -404,6 +404,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("sam", None),
         ("detr", None),
         ("grounding-dino", None),
+        ("colpali", None),
         ("llava", "static"),
         ("qwen2_audio", "static"),
         ("wav2vec2", None),
