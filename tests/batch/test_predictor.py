@@ -8,6 +8,7 @@ import pytest
 import tiny_checkpoint
 import tiny_tokenizers
 import transformers
+from helpers import page_families
 from PIL import Image
 
 import txexport
@@ -30,6 +31,7 @@ CLIP |= {"vocab_size": len(tiny_tokenizers.clip())}
 
 TIME_DELAYS = {"tdnn_dim": [8, 9], "tdnn_kernel": [3, 2], "tdnn_dilation": [1, 2], "xvector_output_dim": 7}
 SOUNDS = [[np.sin(np.arange(3000 + 100 * i) / (5 + i)) for i in range(4)]]
+PAGES = [np.full((20 + 9 * i, 33, 3), 40 * i, np.uint8) for i in range(3)]
 
 # Method -> its model's type and architecture, its tokenizer, values of config.json, rows of each argument,
 # and options.
@@ -73,6 +75,14 @@ ASKED = {
         None,
         {"texts": ["Anna", "a cat"], "threshold": 0.3},
     ),
+    **{
+        method: ("colqwen2", "ColQwen2ForRetrieval", None, {}, rows, options)
+        for method, rows, options in [
+            ("embed_pages", None, {}),
+            ("embed_queries", [TEXTS], {}),
+            ("rank_pages", [TEXTS], {"images": PAGES}),
+        ]
+    },
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),
 }
 
@@ -87,7 +97,10 @@ def bundle(tmp_path_factory):
         key = str((architecture, config))
         if key not in made:
             folder = tmp_path_factory.mktemp("batch")
-            tiny_checkpoint.save(folder / "in", model_type, architecture, **config)
+            if model_type in page_families.FAMILIES:
+                page_families.save(folder / "in", model_type)
+            else:
+                tiny_checkpoint.save(folder / "in", model_type, architecture, **config)
             if kind is not None:
                 getattr(tiny_tokenizers, kind)().save_pretrained(folder / "in")
             if model_type in ("vit", "clip", "vision-encoder-decoder"):

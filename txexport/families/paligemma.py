@@ -16,6 +16,10 @@ from txexport.spec import (
 
 TASKS = {"image-text-to-text": ("PaliGemmaForConditionalGeneration",)}
 
+REFUSED = {
+    "ColPali": "it is a model of colpali-engine; export the one converted for transformers, such as "
+    "vidore/colpali-v1.3-hf"
+}
 NAMING = _pictured.NAMING
 ALIASES = {"image_token_id": "image_token_index"}
 TEXT = "gemma"

@@ -7,6 +7,10 @@ from txexport.spec import FeedForwardSpec, NormSpec, VisionLanguageSpec
 
 TASKS = {"image-text-to-text": ("Qwen2VLForConditionalGeneration",)}
 
+REFUSED = {
+    "ColQwen2": "it is a model of colpali-engine; export the one converted for transformers, such as "
+    "vidore/colqwen2-v1.0-hf"
+}
 NAMING = _packed.NAMING
 GRIDS = "grid_thw"  # the name of the graph's input in other clients, unlike that of its descendants
 
