@@ -160,7 +160,8 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
     Raises UnsupportedError for what txexport has not proved, CheckpointError for what does not fit,
     InputError for a `model_type` that contradicts config.json.
     """
-    room, task = Room.of(checkpoint), task_named(task) if task else checkpoint.task
+    room, requested = Room.of(checkpoint), task
+    task = task_named(task) if task else checkpoint.task
     config = Config(checkpoint.config, checkpoint.config_file, room)
     model_type, translated = _model_type(config, checkpoint, model_type), None
     family = module(model_type)
@@ -171,6 +172,8 @@ def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | N
         config = family.published(config)
         model_type, translated = config.text("model_type"), config.values
         family = module(model_type)
+    if requested is None and task == VECTORS and VECTORS not in family.TASKS:
+        task = None  # of an adapter, which may be for vectors of another kind
     config = config.renamed(getattr(family, "ALIASES", {}))
     config.check_supported(with_code=getattr(family, "PUBLISHED_WITH_CODE", False))
     sentences = _is_sentence_encoder(checkpoint.folder) or is_colbert(checkpoint)

@@ -7,6 +7,7 @@ import json
 import httpx
 import numpy as np
 import pytest
+import tiny_adapter
 import torch
 from click.testing import CliRunner
 from helpers import page_families
@@ -208,6 +209,29 @@ def test_names_of_earlier_releases(family, checkpoint, model, tmp_path):
     report = txexport.verify(tmp_path / "out", cases="quick")
     assert report.ok
     assert "transformers" in report.references
+
+
+def test_an_adapter_over_a_converted_checkpoint(checkpoint, bundle, tmp_path):
+    """As peft saves one for vectors; the projection is adapted too."""
+    leaves = ["q_proj", "v_proj", "embedding_proj_layer"]
+    matrices = tiny_adapter.lora(checkpoint, *leaves)
+    for part, sizes in (("A", (3, 48)), ("B", (20, 3))):
+        matrices[f"embedding_proj_layer.lora_{part}.weight"] = tiny_adapter.random(*sizes)
+    task = "FEATURE_EXTRACTION"
+    adapter = tiny_adapter.write(tmp_path / "lora", matrices, task_type=task, target_modules=leaves)
+    with pytest.raises(
+        CheckpointError, match=r"no config.json; for an adapter, give its base and --adapter$"
+    ):
+        txexport.export(adapter, tmp_path / "out")
+    with pytest.raises(UnsupportedError, match=r"^task 'feature-extraction' is not supported for col"):
+        txexport.export(checkpoint, tmp_path / "out", adapter=adapter, task="feature-extraction")
+    txexport.export(checkpoint, tmp_path / "out", adapter=adapter, only="native")
+    report = txexport.verify(tmp_path / "out", cases="quick")
+    assert report.ok
+    assert "transformers" in report.references
+    models = (txexport.load(one, device="cpu", threads=1) for one in (bundle, tmp_path / "out"))
+    first, second = (model.embed_queries("a") for model in models)
+    assert np.abs(first - second).max() > 0.01
 
 
 @pytest.mark.parametrize(
