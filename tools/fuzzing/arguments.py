@@ -55,6 +55,9 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "masks": ("masks", {"images": PIXELS, "prompts": {"points": [[3, 4]], "box": [1, 2, 9, 9]}}),
     "all_masks": ("masks", {"images": PIXELS, "points_per_side": 2, "min_score": 0.1, "crop_layers": 1}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
+    "embed_pages": ("pages", {"images": PIXELS, "batch_size": 2, "batch_tokens": 99}),
+    "embed_queries": ("pages", {"texts": TEXTS, "batch_tokens": 99}),
+    "rank_pages": ("pages", {"queries": TEXTS, "images": [PIXELS], "top_k": 1}),
     "find": ("patches", {"images": PIXELS, "texts": ["a"], "threshold": 0.2, "template": "{}"}),
 }
 # Options of text generation apply to sounds too.

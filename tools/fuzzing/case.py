@@ -135,6 +135,7 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "pose": lambda model: model.pose(PIXELS, [[1, 2, 9, 9]]),
     "segment": lambda model: model.segment(PIXELS)[0]["mask"],
     "match": lambda model: model.match(PIXELS, TEXTS),
+    "rank_pages": lambda model: model.rank_pages(TEXTS, [PIXELS]),
     "find": lambda model: model.find(PIXELS, TEXTS),
 }
 

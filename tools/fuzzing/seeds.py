@@ -87,6 +87,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "poses": ("vitpose", "VitPoseForPoseEstimation", None, {}),
     "segments": ("segformer", "SegformerForSemanticSegmentation", None, {}),
     "masks": ("sam", "SamModel", None, {}),
+    "pages": ("colqwen2", "ColQwen2ForRetrieval", "byte_level", {"vlm_config": {"image_token_id": IMAGE}}),
     "patches": ("owlvit", "OwlViTForObjectDetection", "clip", {"text_config": {"vocab_size": WORDS}}),
     "towers": (
         "clip",
@@ -189,6 +190,12 @@ def _beside(folder: Path, model_type: str) -> None:
         tokenizer = tiny_tokenizers.byte_level()
         tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
         tokenizer.chat_template = CONVERSATION
+        tokenizer.save_pretrained(folder)
+    elif model_type == "colqwen2":
+        bounds = {"min_pixels": 16**2, "max_pixels": 40 * 48}
+        transformers.Qwen2VLImageProcessorPil(patch_size=4, **bounds).save_pretrained(folder)
+        tokenizer = tiny_tokenizers.byte_level()
+        tokenizer.add_special_tokens({"additional_special_tokens": ["<|image_pad|>"]})
         tokenizer.save_pretrained(folder)
     elif model_type == "yolos":
         edges = {"shortest_edge": 32, "longest_edge": 64}

@@ -234,9 +234,7 @@ def read_json(path: Path) -> dict:
             raise ValueError(f"it has {size:,} bytes, the limit is {MOST_JSON:,}")
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        hint = (
-            "; for an adapter, give its base and --adapter" * (path.parent / "adapter_config.json").is_file()
-        )
+        hint = "; export its base with --adapter" * (path.parent / "adapter_config.json").is_file()
         raise CheckpointError(f"{path.parent} has no {path.name}{hint}") from None
     except RecursionError:
         raise CheckpointError(f"{path} cannot be read as JSON: it is nested too deeply") from None

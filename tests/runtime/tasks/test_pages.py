@@ -83,8 +83,8 @@ def test_vectors_are_the_librarys(model, theirs, family):
 
 def test_scores_are_the_librarys(model, original, theirs, family):
     queries, pages = theirs
-    alone = [original[0].score_retrieval(queries, [page]) for page in pages]
-    expected = torch.cat(alone, dim=1).numpy()
+    each_alone = [original[0].score_retrieval(queries, [page]) for page in pages]
+    expected = torch.cat(each_alone, dim=1).numpy()
     ranked = model.rank_pages(QUERIES, readable(PAGES, family))
     assert len({row[0]["corpus_id"] for row in ranked}) > 1
     for row, scores in zip(ranked, expected, strict=True):
@@ -219,9 +219,7 @@ def test_an_adapter_over_a_converted_checkpoint(checkpoint, bundle, tmp_path):
         matrices[f"embedding_proj_layer.lora_{part}.weight"] = tiny_adapter.random(*sizes)
     task = "FEATURE_EXTRACTION"
     adapter = tiny_adapter.write(tmp_path / "lora", matrices, task_type=task, target_modules=leaves)
-    with pytest.raises(
-        CheckpointError, match=r"no config.json; for an adapter, give its base and --adapter$"
-    ):
+    with pytest.raises(CheckpointError, match=r"has no config.json; export its base with --adapter$"):
         txexport.export(adapter, tmp_path / "out")
     with pytest.raises(UnsupportedError, match=r"^task 'feature-extraction' is not supported for col"):
         txexport.export(checkpoint, tmp_path / "out", adapter=adapter, task="feature-extraction")
@@ -303,14 +301,14 @@ def test_commands(bundle, model, tmp_path):
         return CliRunner().invoke(main, [*arguments[:1], str(bundle), *arguments[1:]])
 
     images = [part for file in files for part in ("--image", file)]
-    for given in (images, ["--vectors", str(tmp_path / "pages.npz")]):
-        if given is not images:
-            assert run("embed-pages", *files, "--output", given[1]).exit_code == 0
-        result = run("rank-pages", QUERIES[0], *given, "--json")
+    for source in (images, ["--vectors", str(tmp_path / "pages.npz")]):
+        if source is not images:
+            assert run("embed-pages", *files, "--output", source[1]).exit_code == 0
+        result = run("rank-pages", QUERIES[0], *source, "--json")
         assert result.exit_code == 0, result.output
         answer = json.loads(result.output)
         assert [one["corpus_id"] for one in answer["pages"]] == [one["corpus_id"] for one in expected]
-        assert {one["page"] for one in answer["pages"]} == ({*files} if given is images else {"1", "2", "3"})
+        assert {one["page"] for one in answer["pages"]} == ({*files} if source is images else {"1", "2", "3"})
     result = run("embed-queries", *QUERIES[:1], "--json")
     assert np.array(json.loads(result.output)["embeddings"]).shape == model.embed_queries(QUERIES[0]).shape
     assert "20" in run("embed-pages", *files).output
