@@ -51,6 +51,11 @@ class Resized(Checkpoint):
         self.interpolated = whole.config.get("model_type") not in ANY_SIZE
         if not self.interpolated:
             return
+        if "vlm_config" in whole.config:
+            raise UnsupportedError(
+                f"image_size is not supported for {whole.config.get('model_type')}, whose pages have the size "
+                "that their processor gives them; leave it out"
+            )
         patches = next((name for name in whole.tensors if name.endswith(tuple(TABLES))), None)
         kernel = () if patches is None else whole.tensors[patches].shape
         side = kernel[-1:]

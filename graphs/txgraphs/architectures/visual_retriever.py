@@ -61,8 +61,13 @@ def _vectors(spec: VisualRetrieverSpec, graph: Graph, inputs: Values, features: 
 
 @script(domain, default_opset=op)
 def unit_unless_masked(x, attention_mask):
-    """x (B,S,D), attention_mask (B,S) -> L2-normalised vectors (B,S,D), zeros where the mask is 0."""
-    y = x / op.Sqrt(op.ReduceSum(x * x, op.Constant(value_ints=[-1]), keepdims=1))
+    """x (B,S,D), attention_mask (B,S) -> L2-normalised vectors (B,S,D), zeros where the mask is 0.
+
+    Squares are added in float32: those of float16 overflow from 256 on.
+    """
+    wide = op.Cast(x, to=1)
+    length = op.Sqrt(op.ReduceSum(wide * wide, op.Constant(value_ints=[-1]), keepdims=1))
+    y = op.CastLike(wide / length, x)
     real = op.Unsqueeze(op.Cast(attention_mask, to=9), op.Constant(value_ints=[2]))  # (B, S, 1)
     y = op.Where(real, y, op.CastLike(op.Constant(value_float=0.0), y))
     return y

@@ -232,6 +232,11 @@ def test_an_adapter_over_a_converted_checkpoint(checkpoint, bundle, tmp_path):
     assert np.abs(first - second).max() > 0.01
 
 
+def test_another_size_of_images_is_refused(checkpoint, tmp_path):
+    with pytest.raises(UnsupportedError, match=r"^image_size is not supported for col.*; leave it out$"):
+        txexport.export(checkpoint, tmp_path / "out", image_size=36)
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
