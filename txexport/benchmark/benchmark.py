@@ -12,7 +12,7 @@ from txexport.benchmark.works import text_workloads
 from txexport.dtype_comparison.accuracy import MEASURES, accuracy_of, check_task
 from txexport.dtype_comparison.speed import Work, timed
 from txexport.dtype_comparison.texts import built_in
-from txexport.errors import BundleError, InputError, MissingLibraryError, shown
+from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError, shown
 from txexport.formats import DEFAULT
 from txexport.runtime import Model, load
 from txexport.runtime.cpus import available
@@ -120,7 +120,7 @@ def _opened(folder: Path, candidates: Iterable[Candidate], stack: contextlib.Exi
             ways.models[candidate] = stack.enter_context(_load(folder, candidate))
         except MissingLibraryError as error:
             ways.left_out[candidate.engine] = str(error)
-        except (BundleError, InputError) as error:
+        except (BundleError, InputError, UnsupportedError) as error:
             if not ways.models:
                 raise
             ways.left_out[candidate.name] = str(error)

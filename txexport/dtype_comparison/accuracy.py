@@ -99,6 +99,15 @@ def _matched(model: Model, items: list[Item]) -> np.ndarray:
     return model.embed(singles(items), truncate=True)
 
 
+def _queried(model: Model, items: list[Item]) -> np.ndarray:
+    return np.concatenate(model.embed_queries(singles(items)))
+
+
+def _cosines(truth: np.ndarray, other: np.ndarray) -> dict[str, float]:
+    """The cosines alone: vectors of tokens have no neighbours among those of other texts."""
+    return {name: value for name, value in vectors(truth, other).items() if name != OVERLAP}
+
+
 def _tagged(model: Model, items: list[Item]) -> list[Any]:
     return model.tag(singles(items), truncate=True)
 
@@ -148,6 +157,7 @@ def _classified(model: Model, items: list[Item]) -> list[Any]:
 ANSWERS: dict[str, tuple[Callable[[Model, list[Item]], Any], Callable[[Any, Any], dict[str, float]]]] = {
     "embed": (_embedded, vectors),
     "match": (_matched, vectors),
+    "rank_pages": (_queried, _cosines),
     "tag": (_tagged, _entities),
     "embed_image": (_pixels, vectors),
     "classify_image": (_pixels, _classes),

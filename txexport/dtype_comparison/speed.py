@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from txexport.contracts import roles
 from txexport.contracts.names import ATTENTION_MASK, BATCH_SIZE, INPUT_IDS, NUM_CHOICES, SEQUENCE_LENGTH
 from txexport.dtype_comparison.accuracy import SEARCH
 from txexport.dtype_comparison.texts import singles
@@ -26,7 +27,8 @@ def works_of(model: Model, items: list[Item]) -> dict[str, tuple[str, Work]]:
     For generators, a prompt and the tokens after it; for all others, a batch.
     """
     if not model.manifest.cache:
-        role, inputs = next(iter(model.sessions)), _inputs(model, items)
+        role = roles.MODEL if roles.MODEL in model.sessions else next(iter(model.sessions))
+        inputs = _inputs(model, role, items)
         sizes = " x ".join(map(str, next(iter(inputs.values())).shape))
         read = "tokens" if INPUT_IDS in inputs else "numbers"
         return {
@@ -83,9 +85,9 @@ def _generate(model: Model, prompt: list[int], count: int) -> None:
     model.generate_ids([prompt], eos_token_id=None, max_new_tokens=count, **SEARCH)
 
 
-def _inputs(model: Model, items: list[Item]) -> dict[str, np.ndarray]:
-    """Inputs of the first graph by name: rows of the texts' tokens without padding, or seeded images."""
-    session = next(iter(model.sessions.values()))
+def _inputs(model: Model, role: str, items: list[Item]) -> dict[str, np.ndarray]:
+    """Inputs of a graph by name: rows of the texts' tokens without padding, or seeded images."""
+    session = model.sessions[role]
     limits = [limit for limit in model.manifest.limits.values() if limit is not None]
     sizes = {BATCH_SIZE: ROWS, SEQUENCE_LENGTH: min([LENGTH, *limits]), NUM_CHOICES: 2}
     result: dict[str, np.ndarray] = {}

@@ -232,6 +232,19 @@ def test_an_adapter_over_a_converted_checkpoint(checkpoint, bundle, tmp_path):
     assert np.abs(first - second).max() > 0.01
 
 
+def test_what_runs_it_and_what_does_not(checkpoint, family, tmp_path):
+    """The speed and the loss of a number format; OpenVINO's graph reads tokens and pixels at once."""
+    txexport.export(checkpoint, tmp_path / "out", dtype="int8")
+    result = CliRunner().invoke(main, ["compare-dtypes", str(tmp_path / "out"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert "worst cosine" in result.output
+    measured = txexport.bench(tmp_path / "out", rounds=1)
+    assert {one.candidate.engine for one in measured.candidates} == {"onnxruntime"}
+    assert all("visual-document-retrieval" in reason for reason in measured.left_out.values())
+    with pytest.raises(UnsupportedError, match=r"is for visual-document-retrieval, whose graphs OpenVINO"):
+        txexport.load(tmp_path / "out", engine="openvino")
+
+
 def test_another_size_of_images_is_refused(checkpoint, tmp_path):
     with pytest.raises(UnsupportedError, match=r"^image_size is not supported for col.*; leave it out$"):
         txexport.export(checkpoint, tmp_path / "out", image_size=36)

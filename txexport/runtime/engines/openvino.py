@@ -38,7 +38,8 @@ with telemetry.openvino_without_telemetry():
     from txexport.runtime.engines.openvino_logits import pick_logits
 
 NAME = "OpenVINO"
-APART = ("mask-generation", "zero-shot-object-detection")  # tasks whose graphs other clients split otherwise
+# Tasks whose graphs other clients split otherwise.
+APART = ("mask-generation", "zero-shot-object-detection", "visual-document-retrieval")
 LINKED = (
     f"{NAME} does not open weights behind symbolic links, as in a model hub's cache; download the files "
     "themselves (snapshot_download with local_dir), or export with --single-file"
