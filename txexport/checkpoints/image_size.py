@@ -53,8 +53,8 @@ class Resized(Checkpoint):
             return
         if "vlm_config" in whole.config:
             raise UnsupportedError(
-                f"image_size is not supported for {whole.config.get('model_type')}, whose pages have the size "
-                "that their processor gives them; leave it out"
+                f"image_size is not supported for {whole.config.get('model_type')}, whose processor decides "
+                "the size of pages; leave it out"
             )
         patches = next((name for name in whole.tensors if name.endswith(tuple(TABLES))), None)
         kernel = () if patches is None else whole.tensors[patches].shape
