@@ -178,6 +178,8 @@ def test_wrong_inputs_are_named(model, family):
         model.rank_pages("a", [np.ones((4, 20), np.float32), np.ones((3, 7), np.float32)])
     with pytest.raises(InputError, match=r"^page 2 of 2 is .*, expected vectors \(T, 20\)"):
         model.rank_pages("a", [np.ones((4, 20), np.float32), PAGES[0]])
+    with pytest.raises(InputError, match=r"^page 1 of 1 has NaN or infinity, expected vectors$"):
+        model.rank_pages("a", np.full((4, 20), np.nan, np.float32))
     with pytest.raises(InputError, match=r"^top_k is 0"):
         model.rank_pages("a", PAGES[:1], top_k=0)
     with pytest.raises(InputError, match=r"^the bundle is for visual-document-retrieval \(use rank_pages\)"):

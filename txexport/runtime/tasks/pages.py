@@ -121,6 +121,8 @@ def _page_vectors(
                 f"page {number + 1} of {len(images)} is {shape}, expected vectors (T, {width}) as those of "
                 "the other pages"
             )
+        if not np.isfinite(one).all():
+            raise InputError(f"page {number + 1} of {len(images)} has NaN or infinity, expected vectors")
     return images
 
 
