@@ -14,6 +14,7 @@ from txexport.contracts import cache_names
 from txexport.contracts.names import ATTENTION_MASK
 from txexport.parts import architecture_of
 from txexport.parts.cases import DecoderCase, DualEncoderCase, EncoderCase
+from txexport.parts.pages import PageCase
 from txexport.parts.part import MaskedTokens, SignalCase, Skipped, Sources, View
 from txexport.spec import ModelSpec, Mutual
 from txexport.verification.cases.plan import PlannedCase, planned
@@ -35,7 +36,7 @@ class Bounded:
     def cases(self) -> Cases:
         """All cases with the kind of each."""
         kinds = {type(one.case) for one in self.seeded}
-        if EncoderCase in kinds:
+        if not kinds.isdisjoint({EncoderCase, PageCase}):
             yield from self.padded()
         if SignalCase in kinds:
             yield from self.signals()
@@ -50,7 +51,7 @@ class Bounded:
         """Every mask of an encoder of texts."""
         view = View(False, False, lambda _: TOKENS, lambda *_: True, dict(mask_batches()))
         for case in architecture_of(self.spec).cases(self.spec, view):
-            if isinstance(case, EncoderCase | Skipped):
+            if isinstance(case, EncoderCase | PageCase | Skipped):
                 yield "masks", planned(case)
 
     def signals(self) -> Cases:

@@ -7,7 +7,7 @@ from itertools import cycle, islice
 import numpy as np
 
 from txexport.contracts.names import PIXEL_VALUES
-from txexport.parts.cases import EncoderCase
+from txexport.parts.cases import EncoderCase, encoder_cases
 from txexport.parts.image_rows import IMAGE, RAGGED, rows_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import PixelInputs, Skipped, View
@@ -20,23 +20,36 @@ QUERIES = ((6,), (1,), (9,))
 
 @dataclass(frozen=True)
 class PageCase:
-    """A padded batch of texts with images among their tokens; the reference reads each row alone."""
+    """A padded batch of texts with images among their tokens.
+
+    The reference reads each row separately, if `alone` without padding.
+    """
 
     name: str
     input_ids: np.ndarray  # (B, S)
     attention_mask: np.ndarray  # (B, S)
     images: list[list[PixelInputs]]  # of each row
+    alone: bool = True
 
 
-def page_of(batch: EncoderCase) -> PageCase:
-    """A batch of texts as queries, which have no images."""
-    return PageCase(batch.name, batch.input_ids, batch.attention_mask, [[] for _ in batch.input_ids])
+def page_of(spec: VisualRetrieverSpec, batch: EncoderCase) -> PageCase:
+    """A batch of texts as queries, which have no images, and no token that stands for them."""
+    other = (spec.image_token_id + 1) % spec.vocab_size
+    ids = np.where(batch.input_ids == spec.image_token_id, other, batch.input_ids)
+    return PageCase(batch.name, ids, batch.attention_mask, [[] for _ in ids], batch.alone)
 
 
 def page_cases(spec: VisualRetrieverSpec, view: View, seed: int = 0) -> Iterator[PageCase | Skipped]:
-    """Pages and queries of ragged lengths, padded on either side; those beyond the limit are skipped."""
+    """Pages and queries of ragged lengths, padded on either side; those beyond the limit are skipped.
+
+    The masks of a view have queries alone.
+    """
     random = np.random.default_rng(seed)
     longest = view.longest(spec.text)
+    if view.masks is not None:
+        for batch in encoder_cases(spec.vocab_size, 0, longest, masks=view.masks):
+            yield page_of(spec, batch)
+        return
     layouts: list[tuple[str, Sequence[Sequence[int]], bool]] = [
         ("one token", ((1,),), False),
         ("a page alone", ((IMAGE, 3),), False),

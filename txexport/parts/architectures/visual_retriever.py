@@ -100,7 +100,7 @@ class VisualRetriever:
 
     def text_case(self, spec: VisualRetrieverSpec, batch: EncoderCase) -> PageCase:
         """The batch of texts without images."""
-        return page_of(batch)
+        return page_of(spec, batch)
 
 
 ARCHITECTURE = VisualRetriever()

@@ -14,17 +14,19 @@ from txexport.verification.references.reference import Arrays, Reference, joined
 
 
 def run_pages(runner: GraphRunner, reference: Reference, case: PageCase) -> list[Outcome]:
-    """Vectors of images, and of every token; padding has zeros. The reference reads each row alone."""
+    """Vectors of images, and of every token; padding has zeros. The reference reads each row separately."""
     results = _results(runner, case)
     pairs: RolePairs = {}
     start = 0
     for row, mask in enumerate(case.attention_mask.astype(bool)):
-        ids = case.input_ids[row : row + 1, mask]
+        read = mask if case.alone else np.ones_like(mask)
+        texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
+        text = {name: array[row : row + 1, read] for name, array in texts.items()}
         images = joined(case.images[row]) if case.images[row] else {}
-        expected = reference.encode({INPUT_IDS: ids, ATTENTION_MASK: np.ones_like(ids)} | images)
+        expected = reference.encode(text | images)
         vectors = results[roles.MODEL][EMBEDDINGS][row]  # (S, D)
         truth = np.zeros_like(vectors, dtype=expected[EMBEDDINGS].dtype)
-        truth[mask] = expected[EMBEDDINGS][0]
+        truth[read] = expected[EMBEDDINGS][0]
         pairs.setdefault((roles.MODEL, EMBEDDINGS), []).append((vectors, truth))
         if case.images[row] and roles.IMAGE_ENCODER in results:
             features = results[roles.IMAGE_ENCODER][IMAGE_FEATURES]
