@@ -22,14 +22,14 @@ QUERIES = ((6,), (1,), (9,))
 class PageCase:
     """A padded batch of texts with images among their tokens.
 
-    The reference reads each row separately, if `alone` without padding.
+    The reference reads each row separately, if they are `separate` without padding.
     """
 
     name: str
     input_ids: np.ndarray  # (B, S)
     attention_mask: np.ndarray  # (B, S)
     images: list[list[PixelInputs]]  # of each row
-    alone: bool = True
+    separate: bool = True
 
 
 def page_of(spec: VisualRetrieverSpec, batch: EncoderCase) -> PageCase:

@@ -19,7 +19,7 @@ def run_pages(runner: GraphRunner, reference: Reference, case: PageCase) -> list
     pairs: RolePairs = {}
     start = 0
     for row, mask in enumerate(case.attention_mask.astype(bool)):
-        read = mask if case.alone else np.ones_like(mask)
+        read = mask if case.separate else np.ones_like(mask)
         texts = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}
         text = {name: array[row : row + 1, read] for name, array in texts.items()}
         images = joined(case.images[row]) if case.images[row] else {}
