@@ -216,7 +216,7 @@ def _prepare(model: "Model", max_new_tokens: int | None) -> None:
     from txexport.runtime.loaded_bundle import check_task
     from txexport.runtime.preprocessing.chat import check_template
 
-    check_task(model.bundle, "generate")
+    check_task(model.bundle, "generate", "chat")
     if not model.bundle.reads_sounds:  # which has a template of its own
         check_template(model.folder)
     if model.bundle.is_encoder_decoder:

@@ -241,21 +241,25 @@ def open_bundle(
     return LoadedBundle(folder, opened.manifest, opened.device, opened.sessions, opened.later)
 
 
-def check_task(bundle: LoadedBundle, method: str) -> None:
-    """Raise InputError unless the bundle is for `method`, with what it is for instead."""
+def check_task(bundle: LoadedBundle, method: str, command: str | None = None) -> None:
+    """Raise InputError unless the bundle is for `method`, with what it is for instead.
+
+    The message calls the method by the `command` that uses it, if there is one.
+    """
+    wanted = command or method
     task, served = bundle.manifest.task, tasks_of_method(method)
     if method not in bundle.methods:
         if bundle.late_interaction is not None:
             own = " or ".join(bundle.methods)
             raise InputError(
-                f"the bundle is for late interaction (use {own}); {method} needs another checkpoint"
+                f"the bundle is for late interaction (use {own}); {wanted} needs another checkpoint"
             )
         hint = f" (use {bundle.methods[0]})" if bundle.methods else ""
         if not served:
             needed = "a checkpoint for late interaction, as ColBERT"
-            raise InputError(f"the bundle is for {task}{hint}; {method} needs {needed}")
+            raise InputError(f"the bundle is for {task}{hint}; {wanted} needs {needed}")
         raise InputError(
-            f"the bundle is for {task}{hint}; {method} needs an export with --task {served[0]}, of a model "
+            f"the bundle is for {task}{hint}; {wanted} needs an export with --task {served[0]}, of a model "
             "that 'txexport families' lists for it"
         )
 
