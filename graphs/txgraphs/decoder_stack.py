@@ -224,7 +224,7 @@ def _slot_masks(
         if isinstance(kind, MaskedAttentionSpec) and (all_read or not kind.maskless_static)
     ]
     for window in dict.fromkeys(kind.window for kind in read):
-        kind = grouped_cache_mask(window, bounded) if together else cache_mask(window)
+        kind = grouped_cache_mask(window, bounded, graph.captured) if together else cache_mask(window)
         masks[window] = graph.call(kind, places, past_k, *together, name="mask")  # (B, 1, S, C)
     if spec.relative is None or not layers:
         return [masks] * len(layers)

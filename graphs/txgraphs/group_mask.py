@@ -49,32 +49,42 @@ def first_step(attention_mask, tokens):
     return prefix_lengths
 
 
-@script(domain, default_opset=op)
-def of_one_group(queries, groups, new):
+@cache
+def of_one_group(captured: bool) -> OnnxFunction:
     """Groups of queries (B,S) and of new tokens (B,N), new (B,T) -> true for a query and key of one group.
 
-    `new` is the index of each key among the new tokens; it is out of range for a key of the cache.
+    `new` is the index of each key among the new tokens; it is out of range for a key of the cache. In a
+    `captured` graph the device counts the new tokens, since the processor has their shape.
     """
-    zero, minus = op.Constant(value_int=0), op.Constant(value_int=-1)
-    count = op.Squeeze(op.Shape(groups, start=1, end=2))
-    inside = op.And(op.GreaterOrEqual(new, zero), op.Less(new, count))
-    numbers = op.Min(op.Max(new, zero), count - op.Constant(value_int=1))
-    of_keys = op.Where(inside, op.GatherElements(groups, numbers, axis=1), minus)  # (B, T)
-    each = op.Unsqueeze(queries, op.Constant(value_ints=[2]))  # (B, S, 1)
-    equal = op.Equal(each, op.Unsqueeze(of_keys, op.Constant(value_ints=[1])))
-    same = op.And(equal, op.GreaterOrEqual(each, zero))  # (B, S, T)
-    return same
+
+    @script(domain, default_opset=op)
+    def of_one_group(queries, groups, new):
+        zero, minus = op.Constant(value_int=0), op.Constant(value_int=-1)
+        if captured:
+            ones = op.Expand(op.Constant(value_ints=[1]), op.Shape(groups, start=1, end=2))
+            count = op.ReduceSum(ones, keepdims=0)
+        else:
+            count = op.Squeeze(op.Shape(groups, start=1, end=2))
+        inside = op.And(op.GreaterOrEqual(new, zero), op.Less(new, count))
+        numbers = op.Min(op.Max(new, zero), count - op.Constant(value_int=1))
+        of_keys = op.Where(inside, op.GatherElements(groups, numbers, axis=1), minus)  # (B, T)
+        each = op.Unsqueeze(queries, op.Constant(value_ints=[2]))  # (B, S, 1)
+        equal = op.Equal(each, op.Unsqueeze(of_keys, op.Constant(value_ints=[1])))
+        same = op.And(equal, op.GreaterOrEqual(each, zero))  # (B, S, T)
+        return same
+
+    return of_one_group
 
 
 @cache
-def grouped_cache_mask(window: int | None, bounded: bool) -> OnnxFunction:
+def grouped_cache_mask(window: int | None, bounded: bool, captured: bool = False) -> OnnxFunction:
     """As `cache_mask`, and queries of the groups `queries` (B,S) see all new tokens of their own.
 
     groups (B,N) are those of the new tokens, whose first slots are cache_lengths (B). A window limits how far
     back a query sees, in its own group too if that is `bounded`, but not how far ahead.
     """
     windowed, reach = window is not None, window or 0
-    first, last = windowed and not bounded, windowed and bounded
+    first, last, of_group = windowed and not bounded, windowed and bounded, of_one_group(captured)
 
     @script(domain, default_opset=op)
     def grouped_cache_mask(positions, past_k, queries, groups, cache_lengths):
@@ -85,7 +95,7 @@ def grouped_cache_mask(window: int | None, bounded: bool) -> OnnxFunction:
         past = op.LessOrEqual(slots, query)  # (B, S, C)
         if first:
             past = op.And(past, op.Less(query - slots, op.Constant(value_int=reach)))
-        seen = op.Or(past, of_one_group(queries, groups, new))  # (B, S, C)
+        seen = op.Or(past, of_group(queries, groups, new))  # (B, S, C)
         if last:
             seen = op.And(seen, op.Less(query - slots, op.Constant(value_int=reach)))
         mask = op.Unsqueeze(seen, op.Constant(value_ints=[1]))  # (B, 1, S, C)
@@ -98,7 +108,7 @@ def grouped_cache_mask(window: int | None, bounded: bool) -> OnnxFunction:
 def grouped_causal_mask(window: int | None, bounded: bool) -> OnnxFunction:
     """As `causal_mask`, and the S last tokens see all of their group in groups (B,S)."""
     windowed, reach = window is not None, window or 0
-    early, last = windowed and not bounded, windowed and bounded
+    early, last, of_group = windowed and not bounded, windowed and bounded, of_one_group(False)
 
     @script(domain, default_opset=op)
     def grouped_causal_mask(attention_mask, order, groups):
@@ -117,7 +127,7 @@ def grouped_causal_mask(window: int | None, bounded: bool) -> OnnxFunction:
             near = op.Less(late - op.Unsqueeze(order, one), op.Constant(value_int=reach))
         if early:
             past = op.And(past, near)  # (B, S, T)
-        seen = op.And(op.Or(past, of_one_group(groups, groups, new)), real)  # (B, S, T)
+        seen = op.And(op.Or(past, of_group(groups, groups, new)), real)  # (B, S, T)
         if last:
             seen = op.And(seen, near)
         mask = op.Unsqueeze(seen, one)  # (B, 1, S, T)

@@ -8,10 +8,11 @@ from txgraphs import domain, op
 
 
 @cache
-def spliced(image_token_id: int) -> OnnxFunction:
+def spliced(image_token_id: int, captured: bool = False) -> OnnxFunction:
     """x (B,S,W), input_ids (B,S), image_features (N,W) -> y (B,S,W), x with features in their order.
 
-    The first N tokens `image_token_id`, row by row, have the features; a later one keeps its own vector.
+    The first N tokens `image_token_id`, row by row, have the features; a later one keeps its own vector. In a
+    `captured` graph the device counts the features, since the processor has their shape.
     """
 
     @script(domain, default_opset=op)
@@ -20,7 +21,11 @@ def spliced(image_token_id: int) -> OnnxFunction:
         every = op.Reshape(input_ids, op.Constant(value_ints=[-1]))
         flat = op.Equal(every, op.CastLike(op.Constant(value_int=image_token_id), every))  # (B*S)
         order = op.CumSum(op.Cast(flat, to=7), zero) - one
-        count = op.Squeeze(op.Shape(image_features, start=0, end=1))
+        if captured:
+            ones = op.Expand(op.Constant(value_ints=[1]), op.Shape(image_features, start=0, end=1))
+            count = op.ReduceSum(ones, keepdims=0)
+        else:
+            count = op.Squeeze(op.Shape(image_features, start=0, end=1))
         taken = op.And(flat, op.Less(order, count))  # (B*S)
         width = op.Shape(image_features, start=1, end=2)
         none = op.Expand(op.CastLike(op.Constant(value_float=0.0), image_features), width)

@@ -30,8 +30,8 @@ BRANCHING = {
     ),
     *("bamba", "falcon_h1", "mamba2", "mamba", "falcon_mamba"),
 }
-# Those that copy a few sizes a step: of images among the tokens, or of vectors.
-COPYING = {"spliced", "as_long_as", "beyond", "of_one_group"}
+# Those that copy a few sizes of vectors a step: Gemma 3n.
+COPYING = {"as_long_as", "beyond"}
 
 
 @pytest.fixture(scope="module")

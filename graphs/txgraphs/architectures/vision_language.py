@@ -143,7 +143,7 @@ def _with_deep(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values
     zero = op.CastLike(op.Constant(value_float=0.0), first)
     width = graph.constant("width", [spec.decoder.hidden_size])
     zeros = op.Expand(zero, op.Concat(op.Shape(ids), width, axis=0))  # (B, S, W)
-    replaced = spliced(spec.image_token_id)
+    replaced = spliced(spec.image_token_id, graph.captured)
     added = {
         f"{names.DEEP_FEATURES}.{layer}": graph.call(replaced, zeros, ids, one, name="behind")
         for layer, one in enumerate(deep)
@@ -158,5 +158,5 @@ def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions:
     ids = inputs[names.INPUT_IDS]
     x = embedded(spec.decoder, graph, "decoder", inputs, ids)
     features = inputs[names.media_features(inputs)]
-    y: ir.Value = graph.call(spliced(spec.image_token_id), x, ids, features, name="spliced")
+    y: ir.Value = graph.call(spliced(spec.image_token_id, graph.captured), x, ids, features, name="spliced")
     return y
