@@ -13,6 +13,7 @@ import txexport
 from txexport import export, verify
 from txexport.bundle import read
 from txexport.errors import InputError, UnsupportedError
+from txexport.inspection.table import placement_line
 from txexport.verification.checks import RANGE
 from txexport.verification.reports.facts import facts_line
 
@@ -108,10 +109,13 @@ def test_a_step_runs_on_the_device_alone(model_type, for_cuda):
             assert len(one.copies) <= 8
 
 
-@pytest.mark.parametrize("model_type", ["mamba", "owlvit"])
-def test_operators_without_kernels_are_spelled_and_equal(model_type, for_cuda):
-    assert not any(one.missing for one in placed(for_cuda(model_type)).values())
-    report = verify(for_cuda(model_type), cases="quick")
+SPELLED = [("mamba", "float32"), ("owlvit", "float32"), ("owlvit", "float16")]
+
+
+@pytest.mark.parametrize(("model_type", "dtype"), SPELLED)
+def test_operators_without_kernels_are_spelled_and_equal(model_type, dtype, for_cuda):
+    assert not any(one.missing for one in placed(for_cuda(model_type, dtype)).values())
+    report = verify(for_cuda(model_type, dtype), cases="quick")
     assert report.ok, facts_line(report)
 
 
@@ -181,6 +185,30 @@ def test_other_dtypes_compute_in_float32_as_ever(dtype, for_cuda):
     assert report.ok, facts_line(report)
 
 
+def test_a_bundle_of_two_dtypes_tells_the_bound_of_each(checkpoint_of, bundle_of, tmp_path):
+    """verify, its repetition from stored answers, and a comparison with another bundle."""
+    export(checkpoint_of("llama"), tmp_path / "out", client="cuda", dtype=["float16", "float32"])
+    both = "each within 1e-05 (native float16: 3e-02) or float32's own rounding"
+    assert both in facts_line(verify(tmp_path / "out", cases="quick"))
+    assert both in facts_line(txexport.verify_here(tmp_path / "out"))
+    compared = txexport.compare(tmp_path / "out", bundle_of("llama"))
+    assert compared.ok, facts_line(compared)
+    assert txexport.inspect(tmp_path / "out").cache.per_token == 128
+    assert txexport.inspect(bundle_of("llama")).cache.per_token == 256
+
+
+@pytest.mark.parametrize("model_type", ["llama", "t5"])
+def test_attention_of_float16_is_that_of_float32(model_type, checkpoint_of, tmp_path):
+    options = {"client": "cuda", "dtype": ["float16", "float32"], "outputs": ["attentions"]}
+    export(checkpoint_of(model_type), tmp_path / "out", **options)
+    half, single = (txexport.load(tmp_path / "out", dtype=one) for one in options["dtype"])
+    texts = ["a small house"] * (2 if model_type == "t5" else 1)
+    found, expected = (model.attention(*texts) for model in (half, single))
+    assert found.keys() == expected.keys()
+    for name, one in expected.items():
+        np.testing.assert_allclose(found[name].weights, one.weights, atol=2e-3)
+
+
 def test_layers_of_float16_are_refused(for_cuda):
     with pytest.raises(InputError, match="graphs of float16 compute in it"):
         verify(for_cuda("gpt2", "float16"), layers=True)
@@ -190,6 +218,7 @@ def test_experts_wait_for_the_processor(for_cuda):
     [one] = placed(for_cuda("mixtral")).values()
     assert (one.branches, one.copies, one.waits) == (0, [], 10)
     assert not one.captured
+    assert "10 nodes that the processor waits for; cannot be captured" in placement_line(one)
 
 
 def test_a_layer_whose_numbers_float16_cannot_hold_is_named(checkpoint_of, tmp_path):

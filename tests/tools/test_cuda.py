@@ -68,13 +68,13 @@ def test_results_go_on_where_they_were(tmp_path):
 
     Results(tmp_path).resume("verify", "x", fail, 60)
     assert Results(tmp_path).steps["verify"]["x"] == {"error": "ValueError: no such row"}
-    page = reporting.markdown(Results(tmp_path).steps, wanted=9)
+    page = reporting.markdown(Results(tmp_path).steps, {"verify": 9})
     assert "3 of 4 rows that ran are equal; 5 of 9 did not run.\n- x: ValueError: no such row" in page
 
 
 def test_speed_is_told_beside_the_limit():
     bench = {"weight_bytes": 4_000_000, "seconds": {"ours": 0.1, "theirs": 0.25}, "refused": {"flash": "no"}}
-    page = reporting.markdown({"bench": {"limit": {"bytes_per_second": 4e9}, "gpt2 float32": bench}}, 0)
+    page = reporting.markdown({"bench": {"limit": {"bytes_per_second": 4e9}, "gpt2 float32": bench}}, {})
     assert "| ours | 0.1000 | 1.00 | 1.9 GB/s, 48% of the limit |" in page
     assert "| theirs | 0.2500 | 2.50 |" in page
     assert "- flash did not run: no" in page

@@ -98,11 +98,11 @@ def main() -> None:
         from cuda_steps import proving, reporting
 
         if options.step == "report":
-            for path in reporting.write(results.steps, options.state, len(proving.NAMES)):
+            wanted = {step: len(proving.rows_of(step)) for step in proving.PROOFS}
+            for path in reporting.write(results.steps, options.state, wanted):
                 print(path)
             return
-        rows = proving.NAMES if options.step == "verify" else proving.FOR_CUDA
-        names = [name for name in rows if not options.only or options.only in name]
+        names = [name for name in proving.rows_of(options.step) if not options.only or options.only in name]
         sys.exit(prove(options.step, names, options, results, device))
 
 

@@ -14,13 +14,18 @@ NAMES = {f"{row.id} {cache or ''}".strip(): (row, cache) for row in ROWS for cac
 
 # The client of export and the dtype, by step.
 PROOFS = {"verify": (None, "float32"), "captured": ("cuda", "float32"), "float16": ("cuda", "float16")}
-FOR_CUDA = {name: place for name, place in NAMES.items() if place[1] != "dynamic"}
+
+
+def rows_of(step: str) -> list[str]:
+    """The rows of a proof: graphs for CUDA have no dynamic cache."""
+    client, _ = PROOFS[step]
+    return [name for name, (_, cache) in NAMES.items() if client is None or cache != "dynamic"]
 
 
 def prove(name: str, device: str, client: str | None, dtype: str) -> dict[str, Any]:
     """The verdict on a row, the number of values compared, and the worst error with its bound.
 
-    A row that such graphs cannot have is right, with the reason for its facts.
+    A row that such graphs cannot have is right, with the reason.
     """
     from txexport.errors import UnsupportedError
     from txexport.exporter import export
@@ -36,7 +41,7 @@ def prove(name: str, device: str, client: str | None, dtype: str) -> dict[str, A
         except UnsupportedError as error:
             if client is None:
                 raise
-            return {"ok": True, "device": device, "facts": str(error), "error": 0.0, "versions": {}}
+            return {"ok": True, "device": device, "refused": str(error)}
         report = verify(folder / "out", source=folder / "in", device=device, cases="quick")
     checks = [check for case in report.cases for check in case.checks]
     return {

@@ -9,21 +9,21 @@ from cuda_steps.speed import MODELS, NEW, STEP
 PROOFS = ("verify", "captured", "float16")
 
 
-def write(steps: dict[str, dict[str, Any]], folder: Path, wanted: int) -> list[Path]:
-    """Write report.json and report.md; `wanted` is the number of rows of a proof."""
+def write(steps: dict[str, dict[str, Any]], folder: Path, wanted: dict[str, int]) -> list[Path]:
+    """Write report.json and report.md; `wanted` are the numbers of rows of the proofs."""
     files = [folder / "report.json", folder / "report.md"]
     files[0].write_text(json.dumps(steps, indent=1) + "\n")
     files[1].write_text(markdown(steps, wanted))
     return files
 
 
-def markdown(steps: dict[str, dict[str, Any]], wanted: int) -> str:
+def markdown(steps: dict[str, dict[str, Any]], wanted: dict[str, int]) -> str:
     """The page: the machine, the proofs with each row that is not equal, and speeds as multiples of ours."""
     machine = steps.get("check", {}).get("machine", {})
     lines = ["# On a device", "", f"Ran on: {machine.get('name', 'not checked')}"]
     lines += [f"- {name}: {value}" for name, value in machine.items() if name != "name"]
     for step in PROOFS:
-        lines += ["", f"## {step}", "", *_proof(steps.get(step, {}), wanted)]
+        lines += ["", f"## {step}", "", *_proof(steps.get(step, {}), wanted.get(step, 0))]
     lines += ["", "## Speed", ""]
     limit = steps.get("bench", {}).get("limit", {}).get("bytes_per_second")
     if limit:
@@ -37,8 +37,10 @@ def markdown(steps: dict[str, dict[str, Any]], wanted: int) -> str:
 def _proof(rows: dict[str, Any], wanted: int) -> list[str]:
     if not rows:
         return ["Not run."]
-    equal = sum(row.get("ok", False) for row in rows.values())
-    lines = [f"{equal} of {len(rows)} rows that ran are equal; {wanted - len(rows)} of {wanted} did not run."]
+    refused = sum("refused" in row for row in rows.values())
+    equal, ran = sum(row.get("ok", False) for row in rows.values()) - refused, len(rows) - refused
+    lines = [f"{equal} of {ran} rows that ran are equal; {wanted - len(rows)} of {wanted} did not run."]
+    lines += [f"{refused} are refused by name."] if refused else []
     for name, row in rows.items():
         if not row.get("ok", False):
             lines.append(f"- {name}: {row.get('error') if 'facts' not in row else row['facts']}")

@@ -19,7 +19,7 @@ from txexport.bundle.manifest import (
 )
 from txexport.bundle.proof import Proof
 from txexport.bundle.stages import check_stages, read_stages, stages_of
-from txexport.contracts import OUTPUTS, Port
+from txexport.contracts import OUTPUTS, Port, roles
 from txexport.errors import BundleError, SpecError
 from txexport.formats import DTYPES
 from txexport.parts import for_others, limits, roles_of
@@ -66,6 +66,8 @@ def parsed(path: Path, values: dict) -> Manifest:
         for entry in (*entries, *([proof] if proof is not None else [])):
             check_fields(entry)
         _check_dtypes(form)
+        if form.client not in (None, *roles.CLIENTS):
+            raise ValueError(f"client is {form.client!r}, expected {', '.join(roles.CLIENTS)}")
         _check_options(formats)
         if len(set(form.outputs)) != len(form.outputs) or not set(form.outputs) <= set(OUTPUTS):
             raise ValueError(f"outputs are {form.outputs}, expected some of {', '.join(OUTPUTS)}")

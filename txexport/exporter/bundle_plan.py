@@ -216,7 +216,7 @@ class DtypePlan:
         for planned in self.native:
             model = graphs[planned.role].model(version("txexport"), self.options.opset)
             if planned.contract.captured:
-                model = spell_missing(model)
+                model = spell_missing(model, dtype)
             yield planned, flatten(model, dtype) if self.options.inline else model
 
     def _hub(self, stored: Mapping[str, Mapping[str, Parameter]]) -> Iterator[tuple[PlannedGraph, ir.Model]]:

@@ -21,7 +21,7 @@ from txexport.exporter.bundle_writing import Item, write_bundle
 from txexport.exporter.hub_files import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.options import check_options, resolved_options
-from txexport.exporter.parameter_formats import EXPERT_ROUTERS
+from txexport.exporter.parameter_formats import routes
 from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.parts import check_outputs, for_others, signatures
 from txexport.spec import CrossVisionLanguageSpec
@@ -179,7 +179,7 @@ def _check_computed(options: ExportOptions, resolved: families.Resolved) -> None
     why, every = None, signatures(resolved.spec, of_cache(options.cache)).values()
     if any(is_state(port.name) for one in every for port in one.inputs):
         why = "its states stay float32"
-    elif any(name.endswith(EXPERT_ROUTERS) for name in resolved.weights):
+    elif any(map(routes, resolved.weights)):
         why = "a rounding error selects other experts"
     if why is not None:
         raise UnsupportedError(

@@ -20,9 +20,13 @@ from txexport.formats import (
 
 HEADS = ("head.weight",)  # projects to scores of the vocabulary, or of labels
 # Small, and a rounding error selects another expert, or mixes vectors of a token in other shares.
-EXPERT_ROUTERS = (".router.weight", ".router.project.weight")
-ROUTERS = (*EXPERT_ROUTERS, ".streams.predict.weight", ".streams.correct.weight")
+ROUTERS = (".router.weight", ".router.project.weight", ".streams.predict.weight", ".streams.correct.weight")
 Uses = Mapping[str, AbstractSet[Use]]  # patterns of names of parameters
+
+
+def routes(name: str) -> bool:
+    """Tell whether a parameter of that name selects experts."""
+    return name.endswith(ROUTERS) and ".streams." not in name
 
 
 def matching(weights: Mapping[str, Weight], patterns: Iterable[str]) -> set[str]:

@@ -74,6 +74,11 @@ class Dtype:
         return self.computes == "FLOAT"
 
     @property
+    def number_bytes(self) -> int:
+        """The bytes of a number in the computation."""
+        return 4 if self.single else 2
+
+    @property
     def relative(self) -> float:
         """The largest error of an output that the numbers in which graphs compute account for."""
         return self.others.relative

@@ -56,12 +56,15 @@ class StackParts:
     behind: list[CostPart]
 
 
-def anatomy(spec: ModelSpec, stored: Container[str], length: int, batch: int) -> list[StackParts]:
+def anatomy(
+    spec: ModelSpec, stored: Container[str], length: int, batch: int, number: int = flops.NUMBER
+) -> list[StackParts]:
     """Every stack of a model; `stored` names the parameters that are no copy of another.
 
-    All parts together have the parameters, operations and cache of `parameter_count` and `flops`.
+    All parts together have the parameters, operations and cache of `parameter_count` and `flops`, `number` as
+    there.
     """
-    return [_Stack(spec, name, stored, length, batch).parts() for name in spec.stacks]
+    return [_Stack(spec, name, stored, length, batch, number).parts() for name in spec.stacks]
 
 
 OF_QUERIES = {
@@ -87,8 +90,10 @@ WITHOUT_CACHE = ("augmented_residual", "feed_forward", "adapter", "layer_input",
 class _Stack:
     """The data that the parts of one stack are made from."""
 
-    def __init__(self, spec: ModelSpec, name: str, stored: Container[str], length: int, batch: int):
-        self.spec, self.name, self.length, self.batch = spec, name, length, batch
+    def __init__(
+        self, spec: ModelSpec, name: str, stored: Container[str], length: int, batch: int, number: int
+    ):
+        self.spec, self.name, self.length, self.batch, self.number = spec, name, length, batch, number
         self.stack = spec.stacks[name]
         self.sizes = learned(spec, stored)
         self.operations = flops.by_part(spec, name, length, batch)
@@ -130,13 +135,13 @@ class _Stack:
         if decoding is None or self.name != decoding.decoder or name in WITHOUT_CACHE:
             return 0
         if isinstance(block.attention, SourceAttentionSpec):
-            return flops.NUMBER * cross_cached(block) * block.attention.vectors * self.batch
+            return self.number * cross_cached(block) * block.attention.vectors * self.batch
         if name == "beside" or not block.has_keys:
             return flops.NUMBER * sum(map(math.prod, block.states.values())) * self.batch
         kind = getattr(block, name)
         cross = name == "cross_attention"
         size = flops.source_tokens(self.spec, decoding, self.length) if cross else self.length
-        return flops.NUMBER * cached(kind) * size * self.batch
+        return self.number * cached(kind) * size * self.batch
 
     def _behind(self) -> list[CostPart]:
         parts = [self._part(merging, [f"{self.name}.{merging}"]) for merging in merged_vectors(self.stack)]

@@ -26,7 +26,7 @@ class LengthCosts:
     cache: CacheBytes | None
 
 
-def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
+def by_length(spec: ModelSpec, length: int, number: int = flops.NUMBER) -> list[LengthCosts]:
     """Costs of every power of two up to the longest sequence, of it and of `length`; none for images."""
     texts = [stack for stack in spec.stacks.values() if reads_tokens(stack)]
     if not texts:
@@ -34,7 +34,12 @@ def by_length(spec: ModelSpec, length: int) -> list[LengthCosts]:
     longest = min((one.limit for one in texts if one.limit is not None), default=max(LONGEST, length))
     powers = [2**power for power in range(longest.bit_length())]
     return [
-        LengthCosts(size, flops.prefill(spec, size), flops.step(spec, size), flops.cache(spec, size))
+        LengthCosts(
+            size,
+            flops.prefill(spec, size),
+            flops.step(spec, size),
+            flops.cache(spec, size, number=number),
+        )
         for size in sorted({*powers, longest, length})
     ]
 

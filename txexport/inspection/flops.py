@@ -111,15 +111,18 @@ def step(spec: ModelSpec, length: int, batch: int = 1) -> Pass | None:
     return _pass(batch, batch * (2 * _weights(spec, name) + beside), batch * attention, batch * head)
 
 
-def cache(spec: ModelSpec, length: int, batch: int = 1) -> CacheBytes | None:
-    """The cache of a decoder for `batch` rows of `length` tokens, and of an encoder's; None without one."""
+def cache(spec: ModelSpec, length: int, batch: int = 1, number: int = NUMBER) -> CacheBytes | None:
+    """The cache of a decoder for `batch` rows of `length` tokens, and of an encoder's; None without one.
+
+    `number` are the bytes of a number of keys and values; states are float32.
+    """
     decoding = decoding_of(spec)
     if decoding is None:
         return None
     layers = spec.stacks[decoding.decoder].layers
-    size = NUMBER * sum(cached(block.masked) for block in layers if block.has_keys)
+    size = number * sum(cached(block.masked) for block in layers if block.has_keys)
     states = NUMBER * sum(math.prod(shape) for block in layers for shape in block.states.values())
-    cross = NUMBER * sum(map(cross_cached, layers))
+    cross = number * sum(map(cross_cached, layers))
     source = image_vectors(layers) or source_tokens(spec, decoding, length)
     windowed = sum(block.attention.window is not None for block in layers if block.has_keys)
     total, crossing = size * length * batch, cross * source * batch

@@ -200,7 +200,16 @@ def _of_bundle(
     weights = WeightBytes(None, facts.dtypes[manifest.dtype], facts.dtypes)
     stored_once = {name for name, _ in tensors} - _copies(folder, manifest.of_dtype(None))
     result = _inspection(
-        folder, manifest.model_type, manifest.task, spec, stored_once, weights, length, batch, facts
+        folder,
+        manifest.model_type,
+        manifest.task,
+        spec,
+        stored_once,
+        weights,
+        length,
+        batch,
+        facts,
+        manifest.form.dtype(manifest.dtype).number_bytes,
     )
     return dataclasses.replace(result, limited=manifest.limited)
 
@@ -277,6 +286,7 @@ def _inspection(
     length: int | None,
     batch: int,
     facts: BundleFacts | None = None,
+    number: int = flops.NUMBER,
 ) -> Inspection:
     length = _fitting(spec, length)
     return Inspection(
@@ -289,13 +299,13 @@ def _inspection(
         parameters=parameter_count.count(spec, stored_once),
         prefill=flops.prefill(spec, length, batch),
         step=flops.step(spec, length, batch),
-        cache=flops.cache(spec, length, batch),
+        cache=flops.cache(spec, length, batch, number),
         scores_bytes=flops.scores_bytes(spec, length, batch),
         weights=weights,
         bundle=facts,
         spec=spec,
-        parts=anatomy(spec, stored_once, length, batch),
-        by_length=by_length(spec, length),
+        parts=anatomy(spec, stored_once, length, batch, number),
+        by_length=by_length(spec, length, number),
     )
 
 

@@ -123,10 +123,12 @@ def placement_line(placed: Placement) -> str:
     lacking = ", ".join(f"{count} {reason}" for reason, count in placed.missing.items())
     total = sum(placed.missing.values())
     without = f"{total} without a kernel ({lacking})" if lacking else "all with a kernel"
+    waits = f"{counted(placed.waits, 'node')} that the processor waits for; " if placed.waits else ""
     capture = "can" if placed.captured else "cannot"
     return (
         f"{counted(placed.nodes, 'node')}, {without}; {placed.shapes} for shapes on the processor; "
         f"{counted(len(placed.copies), 'value')} copied a run; If, Loop or Scan: {placed.branches}; "
+        f"{waits}"
         f"{capture} be captured"
     )
 

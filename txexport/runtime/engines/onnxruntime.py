@@ -27,6 +27,7 @@ from txexport.runtime.session import ON_CUDA, Bound, Session
 CPUINFO = Path("/proc/cpuinfo")
 WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's log severities; its exceptions are reported in one line
 
+EXACT_ARENA = {"arena_extend_strategy": "kSameAsRequested"}  # caches are large, and sizes differ
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
 NAMED = 3  # slow products that a warning lists
 
@@ -138,7 +139,7 @@ def open_session(
         if device == "cuda":
             needs = "CUDA here; it needs a device, CUDA 13 and cuDNN 9"
         raise InputError(f"ONNX Runtime cannot start {needs}")
-    moves = Moves(providers(device), "cuda") if device in ON_CUDA else None
+    moves = Moves([("CUDAExecutionProvider", EXACT_ARENA)], "cuda") if device in ON_CUDA else None
     return Session(opened, device, moves=moves)
 
 

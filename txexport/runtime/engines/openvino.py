@@ -161,7 +161,7 @@ def _view(folder: Path, manifest: Manifest) -> Manifest:
     else:
         raise BundleError(
             f"{folder} lacks graphs for other clients that {NAME} runs; export without --only native, "
-            "and without --for web"
+            "and without --for web or cuda"
         )
     entry = dataclasses.replace(manifest.formats[manifest.dtype], native={}, hub=graphs)
     formats = {manifest.dtype: entry}

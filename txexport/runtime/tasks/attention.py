@@ -169,7 +169,7 @@ def _pass(bundle: LoadedBundle, ids: Sequence[int], cross: dict[str, np.ndarray]
     slots = length if names.CACHE_LENGTHS in session.inputs else 0
     for name in cache_names.own_past(session.inputs):
         _, heads, _, size = session.inputs[name].shape
-        feeds[name] = np.zeros((1, int(heads), slots, int(size)), np.float32)
+        feeds[name] = np.zeros((1, int(heads), slots, int(size)), session.dtype(name))
     return dict(finite(session.run({name: feeds[name] for name in session.inputs})))
 
 

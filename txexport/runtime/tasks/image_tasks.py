@@ -162,7 +162,7 @@ def each_output(
             more = f" or up to {rest} pixels more" if rest else ""
             raise InputError(
                 f"the image processor makes images of {width} x {height}, expected multiples of {stride}"
-                f"{more}; export the checkpoint with --image-size"
+                f"{more}; export the checkpoint with --image-size of such a size"
             )
     while start < len(rows):
         shape, end = rows[start].values.shape, start + 1

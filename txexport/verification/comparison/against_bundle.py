@@ -31,7 +31,7 @@ with needed_for("comparing with a bundle"):
     from txexport.parts.cases import EncoderCase
     from txexport.parts.part import SignalCase
     from txexport.verification.cases import plan
-    from txexport.verification.cases.graph_runner import runner_of
+    from txexport.verification.cases.graph_runner import GraphRunner, runner_of
     from txexport.verification.comparison.exported import Bundled, Exported, input_names, output_names
     from txexport.verification.judgement import judge
     from txexport.verification.references.reference import Source
@@ -107,7 +107,9 @@ class _Pair:
         self.loaded, self.reference = loaded, reference
         self.spec = bundle.spec_of(loaded.folder, loaded.manifest)
         size = sum(math.prod(shape) for shape in parameters(self.spec).values())
-        self.bound = tolerance(size) if options.tolerance is None else options.tolerance
+        sides = [loaded.manifest, *([reference.runner.manifest] if isinstance(reference, Bundled) else [])]
+        widest = max(one.form.dtype(one.dtype).relative for one in sides)
+        self.bound = max(tolerance(size), widest) if options.tolerance is None else options.tolerance
         self.ours, theirs = output_names(loaded.manifest), reference.outputs
         both = self.ours & theirs
         self.one_sided = (
@@ -150,22 +152,26 @@ class _Pair:
         if isinstance(case, EncoderCase):
             case = replace(case, alone=False)
         if isinstance(case, EncoderCase | SignalCase):
-            runner = replace(runner, run=self.narrowed, left_out=frozenset(self.ours - self.common))
+            runner = replace(
+                runner, run=partial(self.narrowed, runner), left_out=frozenset(self.ours - self.common)
+            )
         else:
-            runner = replace(runner, run=self.without_layers)
+            runner = replace(runner, run=partial(self.without_layers, runner))
         assert planned.run is not None
         checks = judge(planned.run, runner, _Narrow(self), case, self.bound)
         wanted = self.common | (CHOSEN if LOGITS in self.common else set())
         return [check for check in checks if check.output in wanted]
 
-    def narrowed(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
+    def narrowed(self, runner: GraphRunner, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
         """The wanted outputs of the bundle's graph."""
-        result = self.loaded.run(graph, **inputs)
+        result = runner.run(graph, **inputs)
         return {name: array for name, array in result.items() if name in self.common}
 
-    def without_layers(self, graph: str | None = None, /, **inputs: np.ndarray) -> Arrays:
+    def without_layers(
+        self, runner: GraphRunner, graph: str | None = None, /, **inputs: np.ndarray
+    ) -> Arrays:
         """The outputs of the bundle's graph, without those of every layer that are not wanted."""
-        result = self.loaded.run(graph, **inputs)
+        result = runner.run(graph, **inputs)
         return {name: a for name, a in result.items() if kind_of(name) is None or name in self.common}
 
 

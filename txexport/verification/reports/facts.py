@@ -13,6 +13,7 @@ from txexport.verification.reports.views import (
 from txexport.verification.result import EXACT_BUT_LOSES, Report
 
 SCALES_ONLY = "scales are the search's, and each integer is one of the two beside its number"
+WIDER = 100  # the least ratio of the bound of a narrower type to float32's
 NEEDS_TEXTS = "which one the bundle says itself; to prove it, give the texts with --texts"
 CALIBRATED_AGAIN = "made again from its texts, every integer is the same"
 
@@ -24,13 +25,24 @@ def facts_line(report: Report) -> str:
         return f"{subject}: {_first_failure(report)}"
     checks = [check for case in counts.counted(report.cases) for check in case.checks]
     bound = max((check.tolerance for check in checks), default=0.0)
-    least = min((check.tolerance for check in checks if check.tolerance), default=RELATIVE)
-    within = f"{bound:.0e}" if report.compared else f"{max(least, RELATIVE):.0e} or float32's own rounding"
+    within = f"{bound:.0e}" if report.compared else f"{_bounds(report)} or float32's own rounding"
     by_kind = counts.totals(report.numbers)
     kinds = f" ({counts.words(by_kind)})" if len(by_kind) > 1 else ""
     numbers = f"{sum(by_kind.values()):,} numbers compared{kinds}, each within {within}"
     numbers = numbers if by_kind else "no numbers compared"
     return "; ".join([f"{subject}: {numbers}", *_notes(report)])
+
+
+def _bounds(report: Report) -> str:
+    """The bound of errors, with those of number formats that have another one."""
+    least: dict[str, float] = {}
+    for case in counts.counted(report.cases):
+        for check in case.checks if case.runtime is not None else ():
+            if check.tolerance:
+                least[case.graphs] = min(least.get(case.graphs, check.tolerance), check.tolerance)
+    common = max(RELATIVE, min(least.values(), default=RELATIVE))
+    wider = [f"{graphs}: {one:.0e}" for graphs, one in least.items() if one > WIDER * common]
+    return f"{common:.0e} ({', '.join(wider)})" if wider else f"{common:.0e}"
 
 
 def unproved_reasons(report: Report) -> list[str]:
