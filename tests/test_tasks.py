@@ -90,6 +90,7 @@ def test_the_plainest_task_of_a_head_reads_texts():
         HeadKind.MASKS: "image-segmentation",
         HeadKind.MASKED_QUERIES: "image-segmentation",
         HeadKind.OBJECT_MASKS: "image-segmentation",
+        HeadKind.INSTANCE_MASKS: "image-segmentation",
         HeadKind.POSE: "pose-estimation",
         HeadKind.LAST_MAP: "image-feature-extraction",
     }

@@ -345,12 +345,9 @@ UNSUPPORTED = [
         {"backbone_config": {"use_absolute_position_embeddings": False}},
         "use_absolute_position_embeddings=False is not supported",
     ),
-    ("lw_detr", {"backbone_config": {"num_windows": 3}}, "num_windows is 3, expected a square number"),
     ("lw_detr", {"backbone_config": {"pretrain_image_size": [20, 24]}}, "(20, 24) is not supported"),
-    ("lw_detr", {"backbone_config": {"out_indices": [9]}}, "out_indices [9] and out_features"),
-    ("lw_detr", {"backbone_config": {"window_block_indices": 3}}, "expected whole numbers"),
     ("rf_detr", {"num_feature_levels": 2}, "num_feature_levels=2 is not supported; expected 1"),
-    ("rf_detr", {"backbone_config": {"image_size": [20, 24]}}, "image_size (20, 24) and num_windows 2"),
+    ("rf_detr", {"backbone_config": {"image_size": [20, 24]}}, "image_size (20, 24) and num_windows 4"),
     ("rf_detr", {"backbone_config": {"reshape_hidden_states": False}}, "reshape_hidden_states=False"),
     ("dab-detr", {"activation_function": "relu"}, "activation_function='relu' is not supported"),
     ("dab-detr", {"temperature_width": 40}, "temperature_width=40 is not supported; expected 30"),
@@ -524,11 +521,17 @@ def test_config_value_that_changes_the_mathematics_is_named(model_type, config, 
     assert named in error(UnsupportedError, copy_of(model_type, **config))
 
 
+OF_16 = {"hidden_size": 16, "num_attention_heads": 2, "mlp_ratio": 2, "num_hidden_layers": 5}
+
+
 @pytest.mark.parametrize(
     ("model_type", "config", "named"),
     [
         ("d_fine", {"decoder_n_points": [3]}, "decoder_n_points (3,), expected one for each of 2 levels"),
         ("hiera", {"masked_unit_attention": [True]}, "expected as many of each, and as many layers"),
+        ("lw_detr", {"backbone_config": {"num_windows": 3}}, "num_windows is 3, expected a square number"),
+        ("lw_detr", {"backbone_config": OF_16 | {"out_indices": [9]}}, "out_indices [9] and out_features"),
+        ("lw_detr", {"backbone_config": {"window_block_indices": 3}}, "expected whole numbers"),
         ("convnext", {"depths": [1, 2]}, "num_stages is 3, depths [1, 2] and hidden_sizes [10, 14, 18]"),
     ],
 )

@@ -203,10 +203,10 @@ def test_attention_of_float16_is_that_of_float32(model_type, checkpoint_of, tmp_
     export(checkpoint_of(model_type), tmp_path / "out", **options)
     half, single = (txexport.load(tmp_path / "out", dtype=one) for one in options["dtype"])
     texts = ["a small house"] * (2 if model_type == "t5" else 1)
-    found, expected = (model.attention(*texts) for model in (half, single))
-    assert found.keys() == expected.keys()
+    maps, expected = (model.attention(*texts) for model in (half, single))
+    assert maps.keys() == expected.keys()
     for name, one in expected.items():
-        np.testing.assert_allclose(found[name].weights, one.weights, atol=2e-3)
+        np.testing.assert_allclose(maps[name].weights, one.weights, atol=2e-3)
 
 
 def test_layers_of_float16_are_refused(for_cuda):

@@ -356,7 +356,8 @@ ASKED = [
     ({"only": "hub"}, HUB),
     ({"only": "native"}, NATIVE),
     ({"single_file": True}, HUB),
-    *(({"client": client}, HUB) for client in roles.CLIENTS if client != roles.GENAI),
+    ({"client": roles.CUDA}, NATIVE),
+    *(({"client": client}, HUB) for client in roles.CLIENTS if client not in (roles.GENAI, roles.CUDA)),
 ]
 
 

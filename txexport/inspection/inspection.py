@@ -199,18 +199,9 @@ def _of_bundle(
     )
     weights = WeightBytes(None, facts.dtypes[manifest.dtype], facts.dtypes)
     stored_once = {name for name, _ in tensors} - _copies(folder, manifest.of_dtype(None))
-    result = _inspection(
-        folder,
-        manifest.model_type,
-        manifest.task,
-        spec,
-        stored_once,
-        weights,
-        length,
-        batch,
-        facts,
-        manifest.form.dtype(manifest.dtype).number_bytes,
-    )
+    number = manifest.form.dtype(manifest.dtype).number_bytes
+    kind = manifest.model_type, manifest.task
+    result = _inspection(folder, *kind, spec, stored_once, weights, length, batch, facts, number)
     return dataclasses.replace(result, limited=manifest.limited)
 
 

@@ -221,6 +221,8 @@ class VerifyRun:
         if self.overflow is None or (most := self.variant.dtype.most) is None:
             return
         largest = self.overflow.largest
+        if not largest:  # no case ran
+            return
         beyond = [name for name, size in largest.items() if size > most]
         if beyond:
             more = f", and {counted(len(beyond) - 1, 'more component')}" if beyond[1:] else ""
