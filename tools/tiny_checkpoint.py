@@ -801,6 +801,24 @@ QWEN2_AUDIO = {
     "text_config": LLAMA | {"model_type": "qwen2", "max_position_embeddings": 80},
     "audio_token_index": 310,
 }
+FLORENCE2 = {
+    "vision_config": {
+        "depths": [1, 2, 1],
+        "patch_size": [5, 3, 3],
+        "patch_stride": [2, 2, 2],
+        "patch_padding": [2, 1, 1],
+        "patch_prenorm": [False, True, True],
+        "embed_dim": [12, 24, 36],
+        "num_heads": [2, 3, 4],
+        "num_groups": [3, 2, 6],
+        "window_size": 3,
+        "projection_dim": 48,
+        "max_temporal_embeddings": 5,
+        "max_position_embeddings": 7,
+    },
+    "text_config": BART | {"model_type": "bart", "max_position_embeddings": 80},
+    "image_token_id": 310,
+}
 TILE = VIT | {"image_size": 24}  # four by four patches
 WRITER = LLAMA | {"model_type": "llama", "max_position_embeddings": 80}
 IDEFICS3 = {"vision_config": TILE, "text_config": WRITER, "image_token_id": 310, "scale_factor": 2}
@@ -1197,6 +1215,7 @@ FAMILIES = {
     "siglip_text_model": ("SiglipTextModel", SIGLIP["text_config"]),
     "siglip_vision_model": ("SiglipVisionModel", SIGLIP["vision_config"]),
     "llava": ("LlavaForConditionalGeneration", LLAVA),
+    "florence2": ("Florence2ForConditionalGeneration", FLORENCE2),
     "qwen2_audio": ("Qwen2AudioForConditionalGeneration", QWEN2_AUDIO),
     "idefics3": ("Idefics3ForConditionalGeneration", IDEFICS3),
     "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),

@@ -67,7 +67,8 @@ def embedded(
     masked = spec.embedding.masked or spec.embedding.dropped is not None
     mask = inputs.get(names.ATTENTION_MASK) if masked else None
     tokens = inputs[names.INPUT_IDS], places, inputs.get(names.TOKEN_TYPE_IDS), mask
-    return embedding(spec.embedding, graph / f"{stack}.embedding", *tokens)
+    images = inputs.get(names.IMAGE_FEATURES) if spec.embedding.image_token_id is not None else None
+    return embedding(spec.embedding, graph / f"{stack}.embedding", *tokens, images)
 
 
 def rotary_context(

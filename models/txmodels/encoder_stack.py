@@ -50,10 +50,12 @@ class Encoder(Stack):
         global_attention_mask: Tensor | None = None,
         given: Given | None = None,
         inputs_embeds: Tensor | None = None,
+        image_features: Tensor | None = None,
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W); `given` is filled with what layers give.
 
-        With inputs_embeds (B,S,W), these stand in place of the embedding of the ids.
+        With inputs_embeds (B,S,W), these stand in place of the embedding of the ids. image_features (N,W) are
+        those of the images among the tokens.
         """
         given = given or Given()
         tokens: Values = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
@@ -71,7 +73,8 @@ class Encoder(Stack):
         rotations = self.rotary_context(order)
         relative = self.relative_context(attention_mask, token_type_ids)
         if inputs_embeds is None:
-            x = self.embedding(input_ids, places, token_type_ids, attention_mask)  # (B, S, W)
+            tokens_and_images = places, token_type_ids, attention_mask, image_features
+            x = self.embedding(input_ids, *tokens_and_images)  # (B, S, W)
         else:
             x = inputs_embeds
         for block, layer, masks in zip(self.spec.layers, self.layers, biased, strict=True):

@@ -18,6 +18,7 @@ from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.distribution_stack import AggregationPyramidSpec, DistributionStackSpec
+from txexport.spec.dual_attention import DualStageSpec, PicturesSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
     Factored,
@@ -173,6 +174,7 @@ __all__ = [
     "DisentangledAttentionSpec",
     "DistributionStackSpec",
     "DualEncoderSpec",
+    "DualStageSpec",
     "EdgesSpec",
     "EmbeddingSpec",
     "EncoderDecoderSpec",
@@ -236,6 +238,7 @@ __all__ = [
     "PatchSpec",
     "PerformerAttentionSpec",
     "Pick",
+    "PicturesSpec",
     "PixelPyramidSpec",
     "PoseSpec",
     "PositionKind",

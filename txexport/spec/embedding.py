@@ -62,6 +62,7 @@ class EmbeddingSpec:
     Where `project_first`, words alone are narrower: they are projected, without a bias, before all else.
     Where `trigrams`, so are the vectors of the next word, a word and the one before it, side by side, and the
     projection has a bias (Sun et al. 2020, 3.1); beyond the ends they are 0, and padding is read as words.
+    Vectors of images stand in the places of words `image_token_id`, before positions are added.
     """
 
     vocab_size: int
@@ -77,6 +78,7 @@ class EmbeddingSpec:
     norm_first: bool = False
     project_first: bool = False
     trigrams: bool = False
+    image_token_id: int | None = None
 
     @property
     def word_size(self) -> int:
@@ -101,5 +103,15 @@ class EmbeddingSpec:
             )
         if self.trigrams and not self.project_first:
             raise SpecError("EmbeddingSpec: trigrams is True without project_first; expected True, or False")
+        if self.image_token_id is not None and not (
+            0 <= self.image_token_id < self.vocab_size
+            and self.dropped is None
+            and self.factored_size is None
+            and not self.norm_first
+        ):
+            raise SpecError(
+                f"EmbeddingSpec: image_token_id is {self.image_token_id}, expected 0 to "
+                f"{self.vocab_size - 1}, and no factored_size, dropped words or norm before positions"
+            )
         if self.norm is not None and self.norm.size != self.table_size:
             raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")

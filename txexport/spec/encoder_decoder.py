@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from txexport.errors import SpecError
 from txexport.spec.decoder import check_causal_lm, check_decoder
+from txexport.spec.dual_attention import PicturesSpec
 from txexport.spec.enums import Architecture, HeadKind
 from txexport.spec.head import HeadSpec
 from txexport.spec.lengths import output_size
@@ -43,6 +44,7 @@ class EncoderDecoderSpec:
     `projected` to the decoder's width first or as they are. With a `decoder_start_token_id`, the decoder
     generates nothing: it reads the encoder's input shifted right, after that token, and the head classifies
     its output (Lewis et al. 2020, 3.1). With an `alignment`, tokens have times in the sound that is encoded.
+    With `pictures`, images stand among the encoder's tokens (Xiao et al. 2024, 4).
     """
 
     encoder: StackSpec
@@ -52,6 +54,7 @@ class EncoderDecoderSpec:
     decoder_start_token_id: int | None = None
     projected: bool = False
     alignment: AlignmentSpec | None = None
+    pictures: PicturesSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.ENCODER_DECODER
 
@@ -67,6 +70,7 @@ class EncoderDecoderSpec:
             raise SpecError("EncoderDecoderSpec: an encoder has nothing to cross-attend to")
         self._check_source()
         self._check_alignment()
+        self._check_pictures()
         if self.generates:
             check_causal_lm(self, self.head, self.decoder)
         elif not isinstance(self.encoder, TextStackSpec) or self.head.kind not in (
@@ -107,6 +111,24 @@ class EncoderDecoderSpec:
                     f"EncoderDecoderSpec: keys and values are made of {cross.key_value_size} numbers, but a "
                     f"vector given has {given}; expected source_size={given}, or projected=True"
                 )
+
+    def _check_pictures(self) -> None:
+        """Raise SpecError unless images stand among the tokens of the encoder, or nowhere."""
+        tokens = self.encoder.embedding if isinstance(self.encoder, TextStackSpec) else None
+        pictured = tokens is not None and tokens.image_token_id is not None
+        if pictured != (self.pictures is not None) or (pictured and not self.generates):
+            raise SpecError(
+                f"EncoderDecoderSpec: pictures are {self.pictures}, and the encoder's image_token_id is "
+                f"{None if tokens is None else tokens.image_token_id}; expected both, over a decoder that "
+                "generates, or neither"
+            )
+        if self.decoder.embedding.image_token_id is not None:
+            raise SpecError("EncoderDecoderSpec: the decoder has an image_token_id; expected None")
+        if self.pictures is not None and self.pictures.norm.size != self.encoder.hidden_size:
+            raise SpecError(
+                f"EncoderDecoderSpec: pictures are vectors of {self.pictures.norm.size} numbers, expected "
+                f"{self.encoder.hidden_size}"
+            )
 
     def _check_alignment(self) -> None:
         """Raise SpecError for heads of alignment that the decoder lacks."""

@@ -71,6 +71,14 @@ ROWS = (
         related=("stream", "chat"),
     ),
     Task(
+        "image-text-to-text",
+        (Architecture.ENCODER_DECODER,),
+        HeadKind.CAUSAL_LM,
+        "AutoModelForImageTextToText",
+        ("generate", "ask_image"),
+        CACHED,
+    ),
+    Task(
         "audio-text-to-text",
         (Architecture.VISION_LANGUAGE,),
         HeadKind.CAUSAL_LM,

@@ -21,6 +21,7 @@ from txgraphs.architectures._model import (
 )
 from txgraphs.attention import cross_key_value
 from txgraphs.decoder_stack import KeyValues, decoder
+from txgraphs.dual_attention import pictures
 from txgraphs.encoder_stack import encoder
 from txgraphs.heads import head_outputs
 from txgraphs.heads.causal_lm import causal_lm_head
@@ -33,9 +34,16 @@ def encoder_decoder_models(
     spec: EncoderDecoderSpec, cache: Cache, signatures: Signatures, new: Build
 ) -> dict[str, Graph]:
     """The twin of txmodels' EncoderDecoderModel: an encoder's graph, and one or several of a decoder."""
+    if not signatures:
+        return {}
     if not spec.generates:
         return {roles.MODEL: _one_graph(spec, signatures, new)}
-    graphs = {roles.ENCODER: _encoder(spec, signatures, new)}
+    graphs = {}
+    if spec.pictures is not None:
+        graph = graphs[roles.IMAGE_ENCODER] = new(roles.IMAGE_ENCODER)
+        pixels = graph.declare(signatures[roles.IMAGE_ENCODER])[names.PIXEL_VALUES]
+        graph.add_outputs({names.IMAGE_FEATURES: pictures(spec.pictures, graph, pixels)})
+    graphs[roles.ENCODER] = _encoder(spec, signatures, new)
     later = roles.DECODER
     if roles.DECODER_WITH_PAST in signatures:
         for role in (roles.DECODER, roles.DECODER_MERGED):

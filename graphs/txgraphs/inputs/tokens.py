@@ -6,6 +6,7 @@ from txexport.spec import EmbeddingSpec
 from txgraphs._component import Body, component
 from txgraphs.linear import linear
 from txgraphs.norm import norm
+from txgraphs.splice import spliced
 from txgraphs.trigrams import trigrams
 
 KEPT = 1 - 0.15 * 0.8  # the share of tokens that ESM's training did not mask
@@ -19,12 +20,13 @@ def embedding(
     positions: ir.Value,
     token_type_ids: ir.Value | None,
     attention_mask: ir.Value | None,
+    image_features: ir.Value | None,
 ) -> ir.Value:
     """Word, position and token type embeddings, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3).
 
     Tables narrower than the stack are projected to its width (Lan et al. 2020, 3.1). All (B,S), or positions
     (1,S) -> x (B,S,W). With one token type, token_type_ids are not needed; only token dropout and masked
-    vectors need the mask.
+    vectors need the mask. image_features (N,W) are those of the images among the tokens.
     """
     op = g.op
     words = g.table("word.weight").lookup(op, input_ids)  # (B, S, W)
@@ -35,6 +37,8 @@ def embedding(
         words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
     if spec.scale != 1:
         words = op.Mul(words, op.Constant(value_float=spec.scale), name="words")
+    if spec.image_token_id is not None and image_features is not None:
+        words = g.call(spliced(spec.image_token_id), words, input_ids, image_features, name="words")
     if spec.norm is not None and spec.norm_first:
         words = norm(spec.norm, g / "norm", words)
     if spec.position.table:

@@ -13,6 +13,7 @@ from txexport.spec.lengths import adapter_of
 from txmodels.architectures._model import empty_past, encoder, layers_of
 from txmodels.attention import CrossKeyValue
 from txmodels.decoder_stack import Decoder, KeyValues
+from txmodels.dual_attention import Pictures
 from txmodels.encoder_stack import Encoder
 from txmodels.heads import head
 from txmodels.heads.causal_lm import CausalLMHead
@@ -31,6 +32,7 @@ class EncoderDecoderModel(nn.Module):
         check_outputs(spec, outputs)
         self.spec, self.outputs = spec, frozenset(outputs)
         weighted, width = names.ATTENTIONS in self.outputs, spec.decoder.hidden_size
+        self.pictures = None if spec.pictures is None else Pictures(spec.pictures)
         self.encoder = encoder(spec.encoder, weighted)
         self.reads_tokens = isinstance(self.encoder, Encoder)
         if spec.projected:
@@ -49,12 +51,21 @@ class EncoderDecoderModel(nn.Module):
         attention_mask: Tensor,
         token_type_ids: Tensor | None = None,
         global_attention_mask: Tensor | None = None,
+        pixel_values: Tensor | None = None,
     ) -> dict[str, Tensor]:
-        """All (B,S) -> the outputs of the encoder's graph, or of a single graph of both stacks, by name."""
+        """All (B,S) -> the outputs of the encoder's graph, or of a single graph of both stacks, by name.
+
+        pixel_values (I,channels,height,width) are images among the tokens, whose vectors are returned too.
+        """
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
-        x = self.encoder(input_ids, attention_mask, token_type_ids, global_attention_mask, layers)
+        images, features = {}, None
+        if self.pictures is not None and pixel_values is not None:
+            images[names.IMAGE_FEATURES] = self.pictures(pixel_values)  # (I, N, W)
+            features = images[names.IMAGE_FEATURES].flatten(0, 1)
+        tokens = attention_mask, token_type_ids, global_attention_mask
+        x = self.encoder(input_ids, *tokens, layers, image_features=features)
         if self.spec.generates:
-            return self._hidden_states(x) | layers.values
+            return images | self._hidden_states(x) | layers.values
         x, again = self._read_again(x, input_ids, attention_mask)
         outputs: dict[str, Tensor] = self.head.outputs(x, (input_ids, attention_mask), None)
         return outputs | layers.values | again

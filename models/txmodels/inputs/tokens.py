@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from txexport.spec import EmbeddingSpec, PositionKind
 from txmodels.linear import Linear
 from txmodels.norm import Norm
+from txmodels.splice import spliced
 from txmodels.trigrams import trigrams
 
 KEPT = 1 - 0.15 * 0.8  # the share of tokens that ESM's training did not mask
@@ -19,7 +20,7 @@ class Embedding(nn.Module):
 
     def __init__(self, spec: EmbeddingSpec):
         super().__init__()
-        self.scale = spec.scale
+        self.scale, self.image_token_id = spec.scale, spec.image_token_id
         self.table, self.dropped, self.masked = spec.position.table, spec.dropped, spec.masked
         self.offset, self.norm_first = spec.position.offset, spec.norm_first
         self.segments = spec.type_vocab_size
@@ -48,11 +49,12 @@ class Embedding(nn.Module):
         positions: Tensor,
         token_type_ids: Tensor | None,
         attention_mask: Tensor | None,
+        image_features: Tensor | None = None,
     ) -> Tensor:
         """input_ids (B,S), positions (B,S) or (1,S), token_type_ids and attention_mask (B,S) -> x (B,S,W).
 
         With one token type, token_type_ids are not needed; only token dropout and masked vectors need the
-        mask.
+        mask. image_features (N,W) are those of the images among the tokens.
         """
         embedded = self.word(input_ids)  # (B, S, W)
         if self.trigrams:
@@ -66,6 +68,8 @@ class Embedding(nn.Module):
             embedded = embedded * (1 - dropped)[:, :, None] * KEPT / (1 - share)[:, None, None]
         if self.scale != 1:
             embedded = embedded * self.scale
+        if self.image_token_id is not None and image_features is not None:
+            embedded = spliced(self.image_token_id, embedded, input_ids, image_features)
         if self.norm_first:
             embedded = self.norm(embedded)
         if self.table:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from txexport.contracts import cache_names, names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats, ints
 from txexport.contracts.ecosystem import BRANCH
-from txexport.contracts.stage import AFTER, GENERATED, ONCE, STEP, Stage, sources_of
+from txexport.contracts.stage import AFTER, GENERATED, ONCE, STEP, GraphFacts, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
@@ -20,10 +20,11 @@ from txexport.parts.cases import (
     padded_sources,
     tokens_for_experts,
 )
+from txexport.parts.dual_attention import pictures
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
-from txexport.spec import EncoderDecoderSpec
+from txexport.spec import EmbeddingSpec, EncoderDecoderSpec, PicturesSpec
 from txexport.spec.attention_parameters import cross_key_value
 from txexport.spec.lengths import resampled
 from txexport.spec.shapes import Shapes, linear, under
@@ -42,8 +43,9 @@ class EncoderDecoder:
         """An encoder, a decoder, and the graph that aligns tokens; or one graph if nothing is generated."""
         if not spec.generates:
             return (roles.MODEL,)
+        pictured = () if spec.pictures is None else (roles.IMAGE_ENCODER,)
         aligned = () if spec.alignment is None else (roles.ALIGNMENT,)
-        return (roles.ENCODER, roles.DECODER, *aligned)
+        return (*pictured, roles.ENCODER, roles.DECODER, *aligned)
 
     def signatures(self, spec: EncoderDecoderSpec, contract: Contract) -> dict[str, Signature]:
         """The encoder outputs keys and values for the decoder; for other clients, hidden states only."""
@@ -55,6 +57,8 @@ class EncoderDecoder:
             raise SpecError(
                 "EncoderDecoderSpec: the decoder generates, so its graph needs a contract with a cache"
             )
+        if spec.pictures is not None and contract.hub:
+            return {}
         later = self._step(spec, contract)
         inputs = input_of(spec.encoder).ports(spec.encoder, SOURCE)
         hidden = floats(names.LAST_HIDDEN_STATE, *_hidden_shape(spec), spec.source_size)
@@ -62,6 +66,8 @@ class EncoderDecoder:
         if not contract.hub:
             mask = self._source_mask(spec, contract) if spec.masked else ()
             graphs = {roles.ENCODER: Signature(inputs, (hidden, *mask, *cross)), roles.DECODER: later}
+            if spec.pictures is not None:
+                graphs = {roles.IMAGE_ENCODER: _pictures(spec.pictures), **graphs}
             return graphs if spec.alignment is None else graphs | {roles.ALIGNMENT: self._alignment(spec)}
         present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
         states = floats(names.ENCODER_HIDDEN_STATES, *hidden.shape)
@@ -154,7 +160,7 @@ class EncoderDecoder:
         """The ports of every layer of the encoder, the decoder, or both in one graph."""
         shape = _hidden_shape(spec) if spec.generates else stacks.TOKENS
         ports: list[Port] = []
-        if role == roles.ALIGNMENT:
+        if role in (roles.ALIGNMENT, roles.IMAGE_ENCODER):
             return ports
         if role in (roles.MODEL, roles.ENCODER):
             vectors = (shape[0], names.SEQUENCE_LENGTH) if resampled(spec.encoder) else shape
@@ -169,6 +175,8 @@ class EncoderDecoder:
         The first of the two graphs computes the keys and values of the encoder's output.
         """
         graphs = self.signatures(spec, contract)
+        if not graphs:
+            return []
         source = replace(stacks.facts(spec.encoder), limit="encoder")
         if not spec.generates:
             facts = replace(source, eos_token_id=spec.head.eos_token_id)
@@ -186,7 +194,17 @@ class EncoderDecoder:
             cache_names.to_past(port.name): f"{first}.{port.name}"
             for port in self._cross(spec, cache_names.PRESENT)
         }
-        stages = [Stage(roles.ENCODER, ONCE, sources_of(graphs.pop(roles.ENCODER).inputs), source)]
+        stages = []
+        if spec.pictures is not None:
+            pixels, token = graphs.pop(roles.IMAGE_ENCODER).inputs, spec.encoder.embedding
+            assert isinstance(token, EmbeddingSpec)
+            facts = GraphFacts(
+                image_token_id=token.image_token_id, vector_side=spec.pictures.side, prefix_tokens=1
+            )
+            stages.append(Stage(roles.IMAGE_ENCODER, ONCE, sources_of(pixels), facts))
+        features = {names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}"}
+        inputs = sources_of(graphs.pop(roles.ENCODER).inputs, features)
+        stages.append(Stage(roles.ENCODER, ONCE, inputs, source))
         for role, one in graphs.items():
             merged = role == roles.DECODER_MERGED
             sources = sources_of(one.inputs, earlier if merged else earlier | cross)
@@ -215,6 +233,8 @@ class EncoderDecoder:
         shapes |= under("decoder", stacks.parameters(spec.decoder))
         for second in self.shared(spec):
             del shapes[second]
+        if spec.pictures is not None:
+            shapes |= under("pictures", pictures(spec.pictures))
         head = head_of(spec.head).parameters(spec.head, spec.decoder.hidden_size, spec.vocab_size)
         return shapes | under("head", head)
 
@@ -276,6 +296,14 @@ def _hidden_shape(spec: EncoderDecoderSpec) -> Shape:
     """Shape (B,E) of the vectors that the decoder attends to."""
     rows, length = stacks.hidden_shape(spec.encoder, SOURCE)
     return rows, SOURCE[1] if length == names.SEQUENCE_LENGTH else length
+
+
+def _pictures(spec: PicturesSpec) -> Signature:
+    """Pixels of images of one size -> their vectors."""
+    sides = names.HEIGHT, names.WIDTH
+    pixels = floats(names.PIXEL_VALUES, names.IMAGE_BATCH_SIZE, spec.channels, *sides)
+    vectors = floats(names.IMAGE_FEATURES, names.IMAGE_BATCH_SIZE, names.NUM_FEATURES, spec.norm.size)
+    return Signature((pixels,), (vectors,))
 
 
 def _by_layer(ports: Iterable[Port]) -> list[Port]:

@@ -6,7 +6,7 @@ from typing import assert_never
 import numpy as np
 
 from txexport.contracts import names
-from txexport.contracts.contract import Port, ints
+from txexport.contracts.contract import Port, floats, ints
 from txexport.contracts.stage import GraphFacts
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import (
@@ -32,11 +32,17 @@ class Tokens:
     tables = ("position.weight", "segment.weight", "task.weight")
 
     def ports(self, stack: TextStackSpec, rows: Shape) -> tuple[Port, ...]:
-        """input_ids, attention_mask and the other inputs of the stack, all of shape `rows`."""
+        """input_ids, attention_mask and the other inputs of the stack, all of shape `rows`.
+
+        Last are the vectors of the images among the tokens, where there may be any.
+        """
         inputs = [names.INPUT_IDS, names.ATTENTION_MASK]
         inputs += [names.TOKEN_TYPE_IDS] * (stack.token_types > 1)
         inputs += [names.GLOBAL_ATTENTION_MASK] * stack.global_tokens
-        return tuple(ints(name, *rows) for name in inputs)
+        tokens = tuple(ints(name, *rows) for name in inputs)
+        if stack.embedding.image_token_id is None:
+            return tokens
+        return *tokens, floats(names.IMAGE_FEATURES, names.NUM_FEATURES, stack.hidden_size)
 
     def length(self, embedding: EmbeddingSpec, tokens: int | str) -> int | str:
         """One vector a token."""
