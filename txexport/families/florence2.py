@@ -62,7 +62,8 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     images = pictures(config.table("vision_config").with_defaults(**VISION))
     if images.norm.size != base.encoder.hidden_size:
         raise CheckpointError(
-            f"{config.path}: projection_dim is {images.norm.size}, expected d_model {base.encoder.hidden_size}"
+            f"{config.path}: projection_dim is {images.norm.size}, expected d_model "
+            f"{base.encoder.hidden_size}"
         )
     return replace(base, encoder=replace(base.encoder, embedding=embedding), pictures=images)
 
@@ -80,8 +81,8 @@ def pictures(config: Config) -> PicturesSpec:
     for name, length in lengths.items():
         if length != len(sizes):
             raise CheckpointError(
-                f"{config.path}: {name} is {shortened(config.values.get(name))}, expected {len(sizes)} values, "
-                "one for each stage"
+                f"{config.path}: {name} is {shortened(config.values.get(name))}, expected {len(sizes)} "
+                "values, one for each stage"
             )
     if any(type(one) is not bool for one in first or ()):
         raise CheckpointError(f"{config.path}: patch_prenorm is {shortened(first)}, expected true or false")

@@ -80,9 +80,7 @@ class PicturesSpec:
                     f"{before.hidden_size}"
                 )
         if self.hidden_size < 2:
-            raise SpecError(
-                "PicturesSpec: the last stage is 1 wide, expected 2 or more"
-            )
+            raise SpecError("PicturesSpec: the last stage is 1 wide, expected 2 or more")
 
     @property
     def channels(self) -> int:

@@ -153,6 +153,11 @@ class EncoderDecoderSpec:
         return self.encoder.counted if isinstance(self.encoder, SignalStackSpec) else ()
 
     @property
+    def image_token_id(self) -> int | None:
+        """The token of the encoder in whose places images stand; None without images."""
+        return self.encoder.embedding.image_token_id if isinstance(self.encoder, TextStackSpec) else None
+
+    @property
     def source_size(self) -> int:
         """The width of the encoder's output."""
         return output_size(self.encoder)

@@ -24,6 +24,7 @@ from txexport.parts.dual_attention import pictures
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
+from txexport.parts.pictured_sources import pictured_sources
 from txexport.spec import EmbeddingSpec, EncoderDecoderSpec, PicturesSpec
 from txexport.spec.attention_parameters import cross_key_value
 from txexport.spec.lengths import resampled
@@ -281,6 +282,8 @@ class EncoderDecoder:
         )
         if spec.masked:
             yield padded_sources(spec)
+        if spec.pictures is not None:
+            yield from pictured_sources(spec)
         yield from generation_cases(vocab_size, spec.decoder, source)
         if view.static:
             yield Skipped("left padding", "a static cache pads on the right")

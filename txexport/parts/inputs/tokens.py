@@ -95,9 +95,10 @@ class Tokens:
         ]
 
     def rows(self, stack: TextStackSpec, random: np.random.Generator, lengths: Sequence[int]) -> Sources:
-        """Ids of the vocabulary."""
-        vocab_size = stack.embedding.vocab_size
-        return [random.integers(0, vocab_size, length).tolist() for length in lengths]
+        """Ids of the vocabulary, but for the one in whose places images stand."""
+        vocab_size, image = stack.embedding.vocab_size, stack.embedding.image_token_id
+        rows = [random.integers(0, vocab_size, length) for length in lengths]
+        return [np.where(row == image, (row + 1) % vocab_size, row).tolist() for row in rows]
 
     def cases(self, stack: TextStackSpec, vectors: int) -> Iterator[SignalCase]:
         """None: the architecture has the cases of texts."""

@@ -5,9 +5,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS
+from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS, media_features
 from txexport.contracts.stage import MEDIA, TOKENS, Stage
 from txexport.errors import InputError
+from txexport.runtime.generation.media import Media, features_of
 from txexport.runtime.generation.running_cache import joined
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.text import pad
@@ -16,16 +17,19 @@ from txexport.runtime.session import Value
 Shapes: TypeAlias = dict[str, tuple[int | str, ...]]
 
 
-def run_once(bundle: LoadedBundle, inputs: Sequence, padding: int) -> dict[str, Value]:
+def run_once(
+    bundle: LoadedBundle, inputs: Sequence, padding: int, media: Sequence[Media] = ()
+) -> dict[str, Value]:
     """Run the stages that run once; returns the step's inputs that come from them, by name.
 
-    `inputs` are rows of token ids, padded with `padding`, or images or sounds. Sounds that have a mask are
-    read one by one, since padding would change their vectors.
+    `inputs` are rows of token ids, padded with `padding`, with the `media` of each, or images or sounds.
+    Sounds that have a mask are read one by one, since padding would change their vectors.
     """
-    if bundle.step is None or not bundle.once or bundle.image_token_id is not None:
+    pictured = bundle.image_token_id is not None
+    if bundle.step is None or not bundle.once or (pictured and not bundle.is_encoder_decoder):
         return {}
     if not bundle.masks_sounds or len(inputs) == 1:
-        return _values(bundle, inputs, padding)
+        return _values(bundle, inputs, padding, media)
     cross: dict[str, np.ndarray] = {}
     for row in inputs:
         values = _values(bundle, [row], padding)
@@ -33,14 +37,21 @@ def run_once(bundle: LoadedBundle, inputs: Sequence, padding: int) -> dict[str, 
     return {name: bundle.decoder.value(array) for name, array in cross.items()}
 
 
-def _values(bundle: LoadedBundle, inputs: Sequence, padding: int) -> dict[str, Value]:
+def _values(
+    bundle: LoadedBundle, inputs: Sequence, padding: int, media: Sequence[Media] = ()
+) -> dict[str, Value]:
     """As `run_once`, of all rows at once."""
     assert bundle.step is not None
     read = {source for stage in bundle.stages for source in stage.inputs.values()}
     values: dict[str, Value] = {}  # inputs and outputs, as "ROLE.NAME"
     for stage in bundle.once:
+        if bundle.image_token_id is not None and stage.role == bundle.media_role:
+            continue  # media have their vectors
         session = bundle.sessions[stage.role]
         prompts = _prompts(bundle, inputs, padding, stage)
+        if bundle.image_token_id is not None and (name := media_features(session.inputs)) in session.inputs:
+            vectors = features_of(session, [*map(len, inputs)], media)
+            values[stage.inputs[name]] = session.value(vectors)
         feeds = {
             name: values[source] if source in values else session.value(prompts[name])
             for name, source in stage.inputs.items()
@@ -54,7 +65,9 @@ def _values(bundle: LoadedBundle, inputs: Sequence, padding: int) -> dict[str, V
 def _prompts(bundle: LoadedBundle, inputs: Sequence, padding: int, stage: Stage) -> dict[str, np.ndarray]:
     """The inputs of a stage that are the batch's prompts, by name: padded ids and their mask, or media."""
     if stage.reads(TOKENS):
-        ids, mask = pad(list(inputs), padding if padding < stage.facts.vocab_size else 0)
+        image = bundle.image_token_id
+        fits = padding < stage.facts.vocab_size and padding != image  # a medium's token has its vectors
+        ids, mask = pad(list(inputs), padding if fits else int(image == 0))
         return {INPUT_IDS: ids, ATTENTION_MASK: mask}
     ports = bundle.sessions[stage.role].inputs
     media = [name for name, source in stage.inputs.items() if source in MEDIA]

@@ -93,6 +93,19 @@ def features_between(rows: Sequence[Media], starts: np.ndarray, counts: np.ndarr
     return parts
 
 
+def features_of(session: Session, lengths: Sequence[int], rows: Sequence[Media]) -> np.ndarray:
+    """The vectors (N,W) of the media of whole prompts of these lengths, as an encoder reads them, row by row.
+
+    There are none of a prompt without media, and without `rows`.
+    """
+    size = session.inputs[media_features(session.inputs)].shape[1]
+    assert isinstance(size, int)
+    every, counts = rows or [()] * len(lengths), np.array(lengths)
+    return np.concatenate(
+        [np.zeros((0, size), np.float32), *features_between(every, np.zeros_like(counts), counts)]
+    )
+
+
 def hide(token_ids: Sequence[int], media: Media) -> Sequence[int]:
     """Token ids with a different negative number at each position of a medium."""
     if not media:

@@ -43,7 +43,7 @@ def vectors_of_image(bundle: LoadedBundle) -> int | None:
     facts = bundle.stage(bundle.media_role).facts
     if facts.tile_side:
         return facts.tile_side**2
-    if facts.merged_patches:
+    if facts.merged_patches or facts.vector_side:
         return None
     size = bundle.sessions[bundle.media_role].outputs[IMAGE_FEATURES].shape[1]
     assert isinstance(size, int)
@@ -189,7 +189,8 @@ def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
         return int(image[SPATIAL_SHAPES].prod()) // facts.merged_patches**2
     if facts.vector_side:
         height, width = image[PIXEL_VALUES].shape[2:]
-        return (height // facts.vector_side) * (width // facts.vector_side)
+        rows, columns = (-(-side // facts.vector_side) for side in (height, width))
+        return facts.prefix_tokens + rows * columns
     grid = grid_of(bundle, image)
     return (vectors_of_image(bundle) or 0) if grid is None else grid[0] * grid[1]
 
@@ -208,7 +209,7 @@ def _check_room(bundle: LoadedBundle, image: Arrays) -> None:
     """Raise InputError for an image of any size whose patches have more scores than there is memory."""
     facts, shape = bundle.stage(bundle.media_role).facts, image[PIXEL_VALUES].shape
     heads, count, setting = facts.patch_heads, shape[-2], "max_pixels"
-    if facts.vector_side:
+    if facts.vector_side and heads:
         count = shape[2] * shape[3] // (facts.vector_side // facts.merged_patches) ** 2
         setting = "longest_edge"
     elif SPATIAL_SHAPES in image:

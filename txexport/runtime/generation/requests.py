@@ -247,7 +247,7 @@ def encoded(request: GenerationRequest) -> GenerationRequest:
         copies = max(batch.config.num_beams, batch.config.num_return_sequences)
         batch = replace(batch, cross=crossed_inputs(batch.bundle.decoder, media, copies))
     else:
-        batch = replace(batch, cross=run_once(batch.bundle, inputs, batch.config.pad))
+        batch = replace(batch, cross=run_once(batch.bundle, inputs, batch.config.pad, batch.media))
     return batch if request.begin is None else request.begin(batch)
 
 

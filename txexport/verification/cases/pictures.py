@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from txexport.bundle.manifest import GraphFile
+from txexport.contracts import roles
 from txexport.contracts.names import (
     GRIDS,
+    IMAGE_FEATURES,
     IMAGE_GRIDS,
     IMAGE_SIZES,
     PIXEL_ATTENTION_MASK,
@@ -22,7 +24,7 @@ from txexport.runtime.generation.media import Media, Medium, positions_of
 from txexport.runtime.generation.pictures import grid_of, length_of, media_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import RolePairs
-from txexport.verification.references.reference import Arrays, Pictures, joined
+from txexport.verification.references.reference import Arrays, PicturedTokens, Pictures, Source, joined
 
 
 def run_pictures(
@@ -57,6 +59,33 @@ def image_vectors(runner: GraphRunner, images: Sequence[Sequence[PixelInputs]]) 
     outputs = [runner.run(runner.bundle.media_role, **one) for one in feeds]
     results = [one[media_features(one)] for one in outputs]
     return np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
+
+
+def source_images(
+    runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
+) -> Arrays:
+    """The vectors (n,W) of the images among the tokens of an encoder, paired with the reference's.
+
+    Nothing for an encoder that reads none.
+    """
+    encoder = runner.manifest.graphs.get(roles.ENCODER)
+    if encoder is None or IMAGE_FEATURES not in [port.name for port in encoder.inputs]:
+        return {}
+    [port] = [one for one in encoder.inputs if one.name == IMAGE_FEATURES]
+    every = [np.zeros((0, int(port.shape[1])), np.float32)]
+    for images, truth in zip(case.images or [[]] * len(case.rows), expected, strict=True):
+        if images:
+            vectors = runner.run(roles.IMAGE_ENCODER, **joined(images))[IMAGE_FEATURES]
+            both = vectors, truth[IMAGE_FEATURES]
+            pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append(both)
+            every.append(vectors.reshape(-1, vectors.shape[-1]))
+    return {IMAGE_FEATURES: np.concatenate(every)}
+
+
+def prompted_source(case: GreedyCase, row: int) -> Source:
+    """The source of an encoder that the reference reads for a prompt."""
+    source: Source = case.rows[row]
+    return source if case.images is None else PicturedTokens(case.rows[row], case.images[row])
 
 
 def of_sizes(images: Sequence[Sequence[PixelInputs]]) -> bool:

@@ -40,7 +40,13 @@ from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.crossed_pictures import crosses_images, run_crossed
 from txexport.verification.cases.decoder_steps import Steps, steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.pictures import media, pictures_of, run_pictures
+from txexport.verification.cases.pictures import (
+    media,
+    pictures_of,
+    prompted_source,
+    run_pictures,
+    source_images,
+)
 from txexport.verification.cases.ranks import in_ranks
 from txexport.verification.cases.sources import Pairs, RolePairs, prompt_of, run_sources, source_of
 from txexport.verification.counts import CACHES
@@ -210,11 +216,14 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
     expected = [
         reference.decode(row, source_of(case, i), prompt_of(case, i)) for i, row in enumerate(case.rows)
     ]
-    cross = run_sources(runner, case, expected, pairs) if case.sources else {}
+    cross = {}
+    if case.sources:
+        images = source_images(runner, case, expected, pairs)
+        cross = run_sources(runner, case, expected, pairs, images)
     media = None
     if crosses_images(runner):
         cross = run_crossed(runner, case, expected, pairs)
-    elif case.images is not None:
+    elif case.images is not None and not case.sources:
         media = run_pictures(runner, case, expected, pairs)
     if aligned := alignment.pairs(runner, case.rows, cross, expected):
         pairs[roles.ALIGNMENT, ALIGNMENT_WEIGHTS] = aligned
@@ -288,7 +297,7 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
     source: Source
     for i, (row, tokens) in enumerate(zip(case.rows, chosen, strict=True)):
         if runner.bundle.is_encoder_decoder:
-            prompt, source = [config.decoder_start or 0], row
+            prompt, source = [config.decoder_start or 0], prompted_source(case, i)
         else:
             prompt, source = list(row), pictures_of(case, i)
         logits = reference.decode(prompt + tokens[:-1], source, len(prompt))[LOGITS][len(prompt) - 1 :]

@@ -21,7 +21,14 @@ from txexport.runtime.generation.running_cache import joined
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases import layers
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.references.reference import Arrays, MaskedTokens, PaddedRow, Pictures, Source
+from txexport.verification.references.reference import (
+    Arrays,
+    MaskedTokens,
+    PaddedRow,
+    PicturedTokens,
+    Pictures,
+    Source,
+)
 
 Pairs = list[tuple[np.ndarray, np.ndarray]]
 RolePairs = dict[tuple[str, str], Pairs]  # by the role of a graph, and its output
@@ -31,6 +38,8 @@ def source_of(case: DecoderCase, row: int) -> Source:
     """The source that the reference reads for a row."""
     if case.batch is not None:
         return PaddedRow(case.batch, row)
+    if case.images is not None and case.sources is not None:
+        return PicturedTokens(case.sources[row], case.images[row])
     if case.images is not None:
         return Pictures(case.images[row])
     return case.sources[row] if case.sources else None
@@ -43,24 +52,36 @@ def prompt_of(case: DecoderCase, row: int) -> int:
 
 
 def run_sources(
-    runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
+    runner: GraphRunner,
+    case: DecoderCase,
+    expected: Sequence[Arrays],
+    pairs: RolePairs,
+    images: Arrays | None = None,
 ) -> Arrays:
-    """Run the encoder and pair its outputs; return the decoder's inputs."""
+    """Run the encoder and pair its outputs; return the decoder's inputs.
+
+    `images` has the vectors of the images among its tokens, if it reads any.
+    """
     assert case.sources is not None
     signal, *masks = [port.name for port in runner.manifest.graphs[roles.ENCODER].inputs]
     if signal != INPUT_IDS and ATTENTION_MASK in masks:
         return _masked(runner, case, signal, expected, pairs)
-    return _unmasked(runner, case.sources, signal, expected, pairs)
+    return _unmasked(runner, case.sources, signal, expected, pairs, images or {})
 
 
 def _unmasked(
-    runner: GraphRunner, sources: Sources, port: str, expected: Sequence[Arrays], pairs: RolePairs
+    runner: GraphRunner,
+    sources: Sources,
+    port: str,
+    expected: Sequence[Arrays],
+    pairs: RolePairs,
+    images: Arrays,
 ) -> Arrays:
     """Padded tokens, or signals of one size."""
     rest: Arrays = {}
     if port == INPUT_IDS:
         ids, mask = _padded(sources)
-        result = runner.run(roles.ENCODER, **{INPUT_IDS: ids, ATTENTION_MASK: mask})
+        result = runner.run(roles.ENCODER, **{INPUT_IDS: ids, ATTENTION_MASK: mask}, **images)
         rest = {ENCODER_ATTENTION_MASK: mask}
     else:
         result = runner.run(roles.ENCODER, **{port: np.stack(sources)})

@@ -40,6 +40,7 @@ from txexport.verification.references.reference import (
     Arrays,
     MaskedTokens,
     PaddedRow,
+    PicturedTokens,
     Pictures,
     Source,
     joined,
@@ -111,6 +112,8 @@ def source_tensors(source: Source) -> dict[str, Tensor]:
         return tensors({SIGNALS[signals.ndim - 2]: signals, ATTENTION_MASK: mask})
     if isinstance(source, Pictures):
         return tensors(joined(source.images))
+    if isinstance(source, PicturedTokens):
+        return source_tensors([*source.ids]) | tensors(joined(source.images))
     if isinstance(source, np.ndarray):
         return tensors({SIGNALS[source.ndim - 1]: source[None]})
     if isinstance(source, MaskedTokens):
@@ -127,7 +130,7 @@ def ids_of(tokens: list[int], source: Source) -> Tensor:
 
 def part_of(source: Source, name: str, array: np.ndarray) -> np.ndarray:
     """The source's part of an output with a batch axis."""
-    return source.part(name, array) if isinstance(source, PaddedRow | Pictures) else array[0]
+    return source.part(name, array) if isinstance(source, PaddedRow | Pictures | PicturedTokens) else array[0]
 
 
 def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:

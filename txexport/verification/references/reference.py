@@ -57,8 +57,20 @@ class Pictures:
         return array if of_images else array[0]
 
 
+@dataclass(frozen=True, eq=False)
+class PicturedTokens:
+    """The tokens of an encoder, and the images among them."""
+
+    ids: Sequence[int]
+    images: Sequence[PixelInputs]
+
+    def part(self, name: str, array: np.ndarray) -> np.ndarray:
+        """An output without the batch axis of the row; the vectors of images have an axis of images."""
+        return array if name == IMAGE_FEATURES else array[0]
+
+
 Source = (
-    list[int] | np.ndarray | PaddedRow | Pictures | MaskedTokens | None
+    list[int] | np.ndarray | PaddedRow | Pictures | PicturedTokens | MaskedTokens | None
 )  # tokens, or a signal of one of SIGNALS
 
 
