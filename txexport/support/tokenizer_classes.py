@@ -124,7 +124,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
         ROBERTA,
-        "bart clap data2vec-text longformer roberta roberta-prelayernorm",
+        "bart clap data2vec-text florence2 longformer roberta roberta-prelayernorm",
         aliases="Bart LED Longformer Mvp",
     ),
     "Siglip2": _row("<bos> <eos> <unk> - <pad> - <mask>", "siglip2"),

@@ -29,6 +29,7 @@ from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.message_sounds import PromptSounds
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
 from txexport.runtime.preprocessing.sound_prompts import Sound, SoundPrompts, vectors_of_sound
+from txexport.runtime.preprocessing.task_prompts import TaskPrompts
 
 Piece: TypeAlias = Pieces | Sound  # an image or a sound in a prompt
 
@@ -68,15 +69,23 @@ def _read(bundle: LoadedBundle) -> str:
     return prompts.get(bundle.prompt_kind, "text alone")
 
 
-def prompts_of(bundle: LoadedBundle) -> PicturePrompts | SoundPrompts:
+def prompts_of(bundle: LoadedBundle) -> PicturePrompts | SoundPrompts | TaskPrompts:
     """The form of the images or sounds in the prompts of a bundle that reads them."""
     assert bundle.image_token_id is not None
     if bundle.reads_sounds:
         facts = bundle.stage(bundle.media_role).facts
         return SoundPrompts(bundle.files, bundle.image_token_id, facts.least_samples, facts.vector_stride)
     facts = bundle.stage(bundle.media_role).facts
+    if bundle.is_encoder_decoder:
+        return TaskPrompts(bundle.files, bundle.image_token_id, facts.vector_side, facts.prefix_tokens)
     most, square = facts.most_tiles or None, facts.vector_side
     return PicturePrompts(bundle.files, bundle.image_token_id, vectors_of_image(bundle), most, square)
+
+
+def decoded(bundle: LoadedBundle, rows: Sequence[Sequence[int]]) -> list[str]:
+    """The texts of answers; those of an encoder-decoder that reads images keep the tokens of places."""
+    prompts = None if bundle.image_token_id is None else prompts_of(bundle)
+    return prompts.decoded(rows) if isinstance(prompts, TaskPrompts) else bundle.files.text.decode(rows)
 
 
 def tiles_of(

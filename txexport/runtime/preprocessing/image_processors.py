@@ -17,6 +17,7 @@ BY_MODEL = {
     "colqwen2": "Qwen2VLImageProcessor",
     "llava_next": "LlavaNextImageProcessor",
     "llava_onevision": "LlavaOnevisionImageProcessor",
+    "florence2": "CLIPImageProcessor",
     "blip": "BlipImageProcessor",
     "donut-swin": "DonutImageProcessor",
     "internvl": "GotOcr2ImageProcessor",

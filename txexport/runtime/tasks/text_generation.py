@@ -10,7 +10,7 @@ from txexport.contracts.stage import IMAGE, SOUND, TOKENS
 from txexport.errors import InputError
 from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.media import Media
-from txexport.runtime.generation.pictures import check_reads, read_media, tiles_of
+from txexport.runtime.generation.pictures import check_reads, decoded, read_media, tiles_of
 from txexport.runtime.generation.prompts import Prompts, chat_inputs, inputs_of, target_option
 from txexport.runtime.generation.requests import LogitsProcessor, check_place, request_of
 from txexport.runtime.generation.scheduler import CACHE_TOKENS
@@ -81,7 +81,7 @@ def generate(
     inputs, single = inputs_of(bundle, prompts, src_lang, tiles)
     options |= target_option(bundle, tgt_lang)
     results = finished(bundle, inputs, read_media(bundle, inputs, tiles), **options)
-    texts = bundle.files.text.decode([result.tokens for result in results])
+    texts = decoded(bundle, [result.tokens for result in results])
     copies = len(texts) // max(1, len(inputs))
     if copies > 1:
         grouped = [texts[at : at + copies] for at in range(0, len(texts), copies)]
