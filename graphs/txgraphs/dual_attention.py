@@ -60,8 +60,8 @@ def channel_mix(groups: int) -> OnnxFunction:
         queries = op.Transpose(op.Reshape(q, apart), perm=[0, 2, 3, 1])  # (B, G, W/G, S)
         keys = op.Transpose(op.Reshape(k, apart), perm=[0, 2, 1, 3])  # (B, G, S, W/G)
         values = op.Transpose(op.Reshape(v, apart), perm=[0, 2, 3, 1])
-        places = op.CastLike(op.Shape(queries, start=3), q)
-        weights = op.Softmax(op.MatMul(queries / op.Sqrt(places), keys), axis=-1)  # (B, G, W/G, W/G)
+        count = op.CastLike(op.Shape(queries, start=3), q)
+        weights = op.Softmax(op.MatMul(queries / op.Sqrt(count), keys), axis=-1)  # (B, G, W/G, W/G)
         mixed = op.Reshape(op.Transpose(op.MatMul(weights, values), perm=[0, 3, 1, 2]), op.Shape(q))
         return mixed
 
@@ -91,7 +91,10 @@ def dual_layer(
 
 @component("y")
 def dual_merging(spec: DualStageSpec, g: Body, x: ir.Value) -> ir.Value:
-    """x (B,r,c,inputs) -> y (B,R,C,W), R and C divided by the stride and rounded up."""
+    """A convolution to a grid of fewer vectors, with a norm before or behind it (Ding et al. 2022, 3.4).
+
+    x (B,r,c,inputs) -> y (B,R,C,W), R and C divided by the stride and rounded up.
+    """
     read = x if spec.norm_last else norm(spec.norm, g / "norm", x)
     y = _convolved(g, "project", read, spec.kernel // 2, spec.stride)
     if spec.norm_last:
@@ -105,20 +108,24 @@ def pictures(spec: PicturesSpec, graph: Graph, pixel_values: ir.Value) -> ir.Val
     pixel_values (I,channels,height,width) -> features (I,1+R*C,size): the mean, then every place.
     """
     x = graph.op.Transpose(pixel_values, perm=[0, 2, 3, 1])
-    for number, stage in enumerate(spec.stages):
-        x = dual_merging(stage, graph / f"pictures.stages.{number}", x)  # (I, R, C, W)
+    number = 0
+    for place, stage in enumerate(spec.stages):
+        x = dual_merging(stage, graph / f"pictures.mergings.{place}", x)  # (I, R, C, W)
         normed = NormSpec(stage.hidden_size, spec.layer_norm)
         for layer in range(2 * stage.num_layers):
             window = None if layer % 2 else spec.window
-            place = graph / f"pictures.stages.{number}.layers.{layer}"
-            x = dual_layer(stage, window, spec.bias, normed, place, x)
-    features: ir.Value = picture_vectors(spec, graph / "pictures", x)
+            x = dual_layer(stage, window, spec.bias, normed, graph / f"pictures.layers.{number}", x)
+            number += 1
+    features: ir.Value = picture_vectors(spec, graph / "pictures.vectors", x)
     return features
 
 
 @component("features")
 def picture_vectors(spec: PicturesSpec, g: Body, x: ir.Value) -> ir.Value:
-    """x (I,R,C,W) -> features (I,1+R*C,size): positions, the mean before all vectors, and the projection."""
+    """Positions, the mean before all vectors, and the projection to those of tokens (Xiao et al. 2024, 4).
+
+    x (I,R,C,W) -> features (I,1+R*C,size).
+    """
     weights = g.weight("row.weight"), g.weight("column.weight"), g.weight("moment.weight")
     every = g.call(positioned, x, *weights)  # (I, 1+R*C, W)
     features = norm(spec.norm, g / "norm", linear(False, g / "project", every))

@@ -45,14 +45,19 @@ class ChannelAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,R,C,W) -> y (B,R,C,W)."""
-        q, k, v = (
-            part(x).flatten(1, 2).unflatten(2, (self.groups, -1)).permute(0, 2, 3, 1)
-            for part in (self.q, self.k, self.v)
-        )  # (B, G, W/G, S)
-        weights = (q * q.shape[3] ** -0.5 @ k.mT).softmax(dim=-1)  # (B, G, W/G, W/G)
-        mixed = (weights @ v).permute(0, 3, 1, 2).flatten(2).view_as(x)
+        mixed = channel_mix(self.groups, self.q(x), self.k(x), self.v(x))  # (B, R, C, W)
         y: Tensor = self.o(mixed)
         return y
+
+
+def channel_mix(groups: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """q, k and v (B,R,C,W) -> mixed (B,R,C,W)."""
+    queries, keys, values = (
+        part.flatten(1, 2).unflatten(2, (groups, -1)).permute(0, 2, 3, 1) for part in (q, k, v)
+    )  # (B, G, W/G, S)
+    weights = (queries * queries.shape[3] ** -0.5 @ keys.mT).softmax(dim=-1)  # (B, G, W/G, W/G)
+    mixed = (weights @ values).permute(0, 3, 1, 2).reshape(q.shape)
+    return mixed
 
 
 class DualLayer(nn.Module):
@@ -75,28 +80,47 @@ class DualLayer(nn.Module):
         return y
 
 
-class DualStage(nn.Module):
-    """A convolution to a grid, then pairs of layers."""
+class DualMerging(nn.Module):
+    """A convolution to a grid of fewer vectors, with a norm before or behind it (Ding et al. 2022, 3.4)."""
 
-    def __init__(self, spec: DualStageSpec, pictures: PicturesSpec):
+    def __init__(self, spec: DualStageSpec):
         super().__init__()
-        self.norm_last, width, bias = spec.norm_last, spec.hidden_size, pictures.bias
-        self.project = nn.Conv2d(spec.inputs, width, spec.kernel, spec.stride, spec.kernel // 2)
-        self.norm, norm = Norm(spec.norm), NormSpec(width, pictures.layer_norm)
-        layers: list[nn.Module] = []
-        for _ in range(spec.num_layers):
-            layers.append(DualLayer(spec, PlainWindowAttention(spec, pictures.window, bias), norm))
-            layers.append(DualLayer(spec, ChannelAttention(spec, bias), norm))
-        self.layers = nn.ModuleList(layers)
+        self.norm_last = spec.norm_last
+        self.project = nn.Conv2d(spec.inputs, spec.hidden_size, spec.kernel, spec.stride, spec.kernel // 2)
+        self.norm = Norm(spec.norm)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,r,c,inputs) -> y (B,R,C,W), R and C divided by the stride and rounded up."""
-        x = _convolved(self.project, x if self.norm_last else self.norm(x))
-        if self.norm_last:
-            x = self.norm(x)
-        for layer in self.layers:
-            x = layer(x)
-        return x
+        y = _convolved(self.project, x if self.norm_last else self.norm(x))
+        return self.norm(y) if self.norm_last else y
+
+
+class PictureVectors(nn.Module):
+    """Positions, the mean before all vectors, and the projection to those of tokens (Xiao et al. 2024, 4)."""
+
+    def __init__(self, spec: PicturesSpec):
+        super().__init__()
+        width = spec.hidden_size
+        self.row = nn.Embedding(spec.positions, width // 2)
+        self.column = nn.Embedding(spec.positions, width - width // 2)
+        self.moment = nn.Embedding(spec.moments, width)
+        self.project, self.norm = Linear(width, spec.norm.size, bias=False), Norm(spec.norm)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (I,R,C,W) -> features (I,1+R*C,size)."""
+        every = positioned(x, self.row.weight, self.column.weight, self.moment.weight)  # (I, 1+R*C, W)
+        features: Tensor = self.norm(self.project(every))
+        return features
+
+
+def positioned(x: Tensor, row: Tensor, column: Tensor, moment: Tensor) -> Tensor:
+    """x (I,R,C,W), row (P,W/2), column (P,W/2), moment (M,W) -> every (I,1+R*C,W)."""
+    rows, columns = x.shape[1:3]
+    wide = column[:columns].expand(rows, -1, -1)  # (R, C, W/2)
+    high = row[:rows, None].expand(-1, columns, -1)
+    flat = (x + torch.cat([wide, high], dim=-1)).flatten(1, 2) + moment[0]  # (I, S, W)
+    every = torch.cat([flat.mean(dim=1, keepdim=True), flat], dim=1)
+    return every
 
 
 class Pictures(nn.Module):
@@ -104,25 +128,27 @@ class Pictures(nn.Module):
 
     def __init__(self, spec: PicturesSpec):
         super().__init__()
-        width = spec.hidden_size
-        self.stages = nn.ModuleList(DualStage(stage, spec) for stage in spec.stages)
-        self.row = nn.Embedding(spec.positions, width // 2)
-        self.column = nn.Embedding(spec.positions, width - width // 2)
-        self.moment = nn.Embedding(spec.moments, width)
-        self.project, self.norm = Linear(width, spec.norm.size, bias=False), Norm(spec.norm)
+        self.spec = spec
+        self.mergings = nn.ModuleList(DualMerging(stage) for stage in spec.stages)
+        layers: list[nn.Module] = []
+        for stage in spec.stages:
+            norm = NormSpec(stage.hidden_size, spec.layer_norm)
+            for _ in range(stage.num_layers):
+                within = PlainWindowAttention(stage, spec.window, spec.bias)
+                layers += [
+                    DualLayer(stage, one, norm) for one in (within, ChannelAttention(stage, spec.bias))
+                ]
+        self.layers = nn.ModuleList(layers)
+        self.vectors = PictureVectors(spec)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
         """pixel_values (I,channels,height,width) -> features (I,1+R*C,size): the mean, then every place."""
-        x = pixel_values.permute(0, 2, 3, 1)
-        for stage in self.stages:
-            x = stage(x)  # (I, R, C, W)
-        rows, columns = x.shape[1:3]
-        across = self.column(torch.arange(columns, device=x.device)).expand(rows, -1, -1)  # (R, C, W/2)
-        down = self.row(torch.arange(rows, device=x.device))[:, None].expand(-1, columns, -1)
-        x = x + torch.cat([across, down], dim=-1)
-        flat = x.flatten(1, 2) + self.moment.weight[0]  # (I, S, W)
-        every = torch.cat([flat.mean(dim=1, keepdim=True), flat], dim=1)
-        features: Tensor = self.norm(self.project(every))
+        x, layers = pixel_values.permute(0, 2, 3, 1), iter(self.layers)
+        for stage, merging in zip(self.spec.stages, self.mergings, strict=True):
+            x = merging(x)  # (I, R, C, W)
+            for _ in range(2 * stage.num_layers):
+                x = next(layers)(x)
+        features: Tensor = self.vectors(x)
         return features
 
 

@@ -144,19 +144,20 @@ def table(spec: EncoderDecoderSpec) -> Table:
         for key, rule in texts.rules.items()
         if not key.startswith("head.bias")
     }
-    for number, stage in enumerate(spec.pictures.stages):
-        ours = f"pictures.stages.{number}"
-        rules[f"{ours}.project.*"] = f"{TOWER}convs.{number}.conv.*"
-        rules[f"{ours}.norm.*"] = f"{TOWER}convs.{number}.norm.*"
+    number = 0
+    for place, stage in enumerate(spec.pictures.stages):
+        rules[f"pictures.mergings.{place}.project.*"] = f"{TOWER}convs.{place}.conv.*"
+        rules[f"pictures.mergings.{place}.norm.*"] = f"{TOWER}convs.{place}.norm.*"
         for layer in range(2 * stage.num_layers):
             kinds = ("channel_block", "channel_attn") if layer % 2 else ("spatial_block", "window_attn")
-            rules |= _layer(f"{ours}.layers.{layer}", f"{TOWER}blocks.{number}.{layer // 2}", *kinds)
+            rules |= _layer(f"pictures.layers.{number}", f"{TOWER}blocks.{place}.{layer // 2}", *kinds)
+            number += 1
     rules |= {
-        "pictures.row.weight": f"{PROJECTOR}image_position_embed.row_embeddings.weight",
-        "pictures.column.weight": f"{PROJECTOR}image_position_embed.column_embeddings.weight",
-        "pictures.moment.weight": f"{PROJECTOR}visual_temporal_embed.pos_idx_to_embed",
-        "pictures.project.*": f"{PROJECTOR}image_projection.*",
-        "pictures.norm.*": f"{PROJECTOR}image_proj_norm.*",
+        "pictures.vectors.row.weight": f"{PROJECTOR}image_position_embed.row_embeddings.weight",
+        "pictures.vectors.column.weight": f"{PROJECTOR}image_position_embed.column_embeddings.weight",
+        "pictures.vectors.moment.weight": f"{PROJECTOR}visual_temporal_embed.pos_idx_to_embed",
+        "pictures.vectors.project.*": f"{PROJECTOR}image_projection.*",
+        "pictures.vectors.norm.*": f"{PROJECTOR}image_proj_norm.*",
     }
     return Table(rules, NAMING, tuple(f"{TEXT}{name}" for name in texts.drop))
 

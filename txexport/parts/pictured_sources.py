@@ -55,6 +55,7 @@ def _rows(spec: EncoderDecoderSpec, random: np.random.Generator, layouts: Sequen
     """Rows of tokens by their layouts, and the images of each."""
     assert spec.pictures is not None
     assert isinstance(spec.encoder, TextStackSpec)
+    assert spec.image_token_id is not None
     token, vocab_size, grids = spec.image_token_id, spec.encoder.embedding.vocab_size, cycle(GRIDS)
     rows: list[list[int]] = []
     images: list[list[PixelInputs]] = []

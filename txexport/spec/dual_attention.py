@@ -13,7 +13,7 @@ class DualStageSpec:
     """A convolution to a grid of vectors, then `num_layers` pairs of layers (Ding et al. 2022, 3.4).
 
     The convolution reads squares of `kernel` by `kernel`, one of every `stride` squared, with zeros around
-    the grid; `norm` is that of what it reads, or, where it is as wide as what it gives, with `norm_last`.
+    the grid; `norm` is that of its inputs, or with `norm_last` of its outputs.
     The first layer of a pair has `num_heads` within windows, the second `num_groups` of channels.
     """
 

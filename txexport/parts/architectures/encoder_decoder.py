@@ -6,7 +6,7 @@ from dataclasses import replace
 from txexport.contracts import cache_names, names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats, ints
 from txexport.contracts.ecosystem import BRANCH
-from txexport.contracts.stage import AFTER, GENERATED, ONCE, STEP, GraphFacts, Stage, sources_of
+from txexport.contracts.stage import AFTER, GENERATED, ONCE, STEP, Stage, sources_of
 from txexport.errors import SpecError
 from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
@@ -20,12 +20,12 @@ from txexport.parts.cases import (
     padded_sources,
     tokens_for_experts,
 )
-from txexport.parts.dual_attention import pictures
+from txexport.parts.dual_attention import pictures, pictures_signature, pictures_stage
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
 from txexport.parts.pictured_sources import pictured_sources
-from txexport.spec import EmbeddingSpec, EncoderDecoderSpec, PicturesSpec
+from txexport.spec import EncoderDecoderSpec
 from txexport.spec.attention_parameters import cross_key_value
 from txexport.spec.lengths import resampled
 from txexport.spec.shapes import Shapes, linear, under
@@ -68,7 +68,7 @@ class EncoderDecoder:
             mask = self._source_mask(spec, contract) if spec.masked else ()
             graphs = {roles.ENCODER: Signature(inputs, (hidden, *mask, *cross)), roles.DECODER: later}
             if spec.pictures is not None:
-                graphs = {roles.IMAGE_ENCODER: _pictures(spec.pictures), **graphs}
+                graphs = {roles.IMAGE_ENCODER: pictures_signature(spec.pictures), **graphs}
             return graphs if spec.alignment is None else graphs | {roles.ALIGNMENT: self._alignment(spec)}
         present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
         states = floats(names.ENCODER_HIDDEN_STATES, *hidden.shape)
@@ -197,12 +197,7 @@ class EncoderDecoder:
         }
         stages = []
         if spec.pictures is not None:
-            pixels, token = graphs.pop(roles.IMAGE_ENCODER).inputs, spec.encoder.embedding
-            assert isinstance(token, EmbeddingSpec)
-            facts = GraphFacts(
-                image_token_id=token.image_token_id, vector_side=spec.pictures.side, prefix_tokens=1
-            )
-            stages.append(Stage(roles.IMAGE_ENCODER, ONCE, sources_of(pixels), facts))
+            stages.append(pictures_stage(graphs.pop(roles.IMAGE_ENCODER), spec))
         features = {names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}"}
         inputs = sources_of(graphs.pop(roles.ENCODER).inputs, features)
         stages.append(Stage(roles.ENCODER, ONCE, inputs, source))
@@ -299,14 +294,6 @@ def _hidden_shape(spec: EncoderDecoderSpec) -> Shape:
     """Shape (B,E) of the vectors that the decoder attends to."""
     rows, length = stacks.hidden_shape(spec.encoder, SOURCE)
     return rows, SOURCE[1] if length == names.SEQUENCE_LENGTH else length
-
-
-def _pictures(spec: PicturesSpec) -> Signature:
-    """Pixels of images of one size -> their vectors."""
-    sides = names.HEIGHT, names.WIDTH
-    pixels = floats(names.PIXEL_VALUES, names.IMAGE_BATCH_SIZE, spec.channels, *sides)
-    vectors = floats(names.IMAGE_FEATURES, names.IMAGE_BATCH_SIZE, names.NUM_FEATURES, spec.norm.size)
-    return Signature((pixels,), (vectors,))
 
 
 def _by_layer(ports: Iterable[Port]) -> list[Port]:

@@ -68,19 +68,17 @@ class TaskPrompts:
         Without an image there are the words alone. Raises InputError for more images than one, for a task
         with a text that it does not take, and for the token of images in a text.
         """
-        words = in_words(text)
-        if self.token in words:
-            raise InputError(
-                f"a prompt has {self.token}, which stands before it for its image; leave it out"
-            )
+        task = in_words(text)
+        if self.token in task:
+            raise InputError(f"a prompt has {self.token}, which is added for its image; leave it out")
         if not images:
-            return words
+            return task
         if len(images) > 1:
             raise InputError(f"a prompt has {counted(len(images), 'image')}, expected one")
         height, width = images[0].values.shape[2:]
         vectors = self.before + -(-height // self.side) * -(-width // self.side)
         ends = special_tokens(self.files.folder)
-        return f"{self.token * vectors}{ends.get('bos_token', '')}{words}{ends.get('eos_token', '')}"
+        return f"{self.token * vectors}{ends.get('bos_token', '')}{task}{ends.get('eos_token', '')}"
 
     def chat(self, conversation: Conversation, images: Sequence[Any]) -> tuple[str, list[Tiles], bool]:
         """Raise InputError: the model was trained on no conversations."""
@@ -104,13 +102,13 @@ def in_words(text: str) -> str:
 
     Raises InputError for a task with a text that it does not take.
     """
-    for task, words in ALONE.items():
+    for task, sentence in ALONE.items():
         if task in text:
             if text != task:
                 raise InputError(f"a prompt is {text[:40]!r}, expected {task} alone, which takes no text")
-            text = words
+            text = sentence
             break
-    for task, words in WITH_TEXT.items():
+    for task, sentence in WITH_TEXT.items():
         if task in text:
-            return words.replace("{input}", text.replace(task, "").strip())
+            return sentence.replace("{input}", text.replace(task, "").strip())
     return text

@@ -10,7 +10,7 @@ from txexport.runtime.generation import scheduler
 from txexport.runtime.generation.requests import GenerationRequest
 from txexport.verification.agreement import Behaviour, best_of
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.pictures import media, pictures_of, prompted_source
+from txexport.verification.cases.pictures import media, source_of_prompt
 from txexport.verification.cases.runs import Outcome, Pairs, plain_config
 from txexport.verification.references.reference import Reference, Source
 
@@ -34,7 +34,7 @@ def run_beams(runner: GraphRunner, reference: Reference, case: GreedyCase) -> li
     searches: list[_Search] = []
     for row, (source, ours) in enumerate(zip(case.rows, beams, strict=True)):
         prompt: list[int] = start or list(source)
-        read = prompted_source(case, row) if start else pictures_of(case, row)
+        read = source_of_prompt(case, row, bool(start))
         search = _Search(reference, prompt, read, case.beams)
         nearest = search.run(case.new_tokens)
         true = [search.known(beam.tokens) / case.new_tokens for beam in ours]

@@ -82,8 +82,10 @@ def source_images(
     return {IMAGE_FEATURES: np.concatenate(every)}
 
 
-def prompted_source(case: GreedyCase, row: int) -> Source:
-    """The source of an encoder that the reference reads for a prompt."""
+def source_of_prompt(case: GreedyCase, row: int, encodes: bool) -> Source:
+    """What the reference reads beside the decoder's tokens: a prompt of an encoder, and its images."""
+    if not encodes:
+        return pictures_of(case, row)
     source: Source = case.rows[row]
     return source if case.images is None else PicturedTokens(case.rows[row], case.images[row])
 

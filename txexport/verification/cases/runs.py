@@ -40,17 +40,11 @@ from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.crossed_pictures import crosses_images, run_crossed
 from txexport.verification.cases.decoder_steps import Steps, steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
-from txexport.verification.cases.pictures import (
-    media,
-    pictures_of,
-    prompted_source,
-    run_pictures,
-    source_images,
-)
+from txexport.verification.cases.pictures import media, run_pictures, source_images, source_of_prompt
 from txexport.verification.cases.ranks import in_ranks
 from txexport.verification.cases.sources import Pairs, RolePairs, prompt_of, run_sources, source_of
 from txexport.verification.counts import CACHES
-from txexport.verification.references.reference import Arrays, Reference, Source
+from txexport.verification.references.reference import Arrays, Reference
 
 
 @dataclass(frozen=True)
@@ -293,13 +287,12 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
     results = scheduler.finished(request)
     chosen = [result.tokens for result in results]
     pairs = []
-    prompt: list[int]
-    source: Source
     for i, (row, tokens) in enumerate(zip(case.rows, chosen, strict=True)):
-        if runner.bundle.is_encoder_decoder:
-            prompt, source = [config.decoder_start or 0], prompted_source(case, i)
-        else:
-            prompt, source = list(row), pictures_of(case, i)
+        encodes = runner.bundle.is_encoder_decoder
+        prompt, source = (
+            [config.decoder_start or 0] if encodes else list(row),
+            source_of_prompt(case, i, encodes),
+        )
         logits = reference.decode(prompt + tokens[:-1], source, len(prompt))[LOGITS][len(prompt) - 1 :]
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{counted(len(tokens), 'token')} came out, expected {case.new_tokens}")

@@ -32,7 +32,16 @@ from txexport.verification.checks import (
     TOKENIZER,
     TensorCheck,
 )
-from txexport.verification.processors import chat, ctc_tokenizer, pages, prompts, signals, sounds, tokenizer
+from txexport.verification.processors import (
+    chat,
+    ctc_tokenizer,
+    pages,
+    prompts,
+    signals,
+    sounds,
+    tasks,
+    tokenizer,
+)
 from txexport.verification.processors.original import task_of
 
 
@@ -64,7 +73,12 @@ CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     CHAT_TEMPLATE: (_chats, chat.check),
     CTC_TOKENIZER: (_recognises, ctc_tokenizer.check),
     IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
-    IMAGE_PROMPTS: (lambda manifest: _has_prompts(manifest, roles.IMAGE_ENCODER), prompts.check),
+    IMAGE_PROMPTS: (
+        lambda manifest: _has_prompts(manifest, roles.IMAGE_ENCODER),
+        lambda folder, manifest, checkpoint, *, quick: _prompts_of(manifest)(
+            folder, manifest, checkpoint, quick=quick
+        ),
+    ),
     PAGES: (lambda manifest: _ranks_pages(manifest), pages.check),
     SOUND_PROCESSOR: (lambda manifest: _reads(manifest, INPUT_FEATURES, INPUT_VALUES), signals.check_sounds),
     SOUND_PROMPTS: (lambda manifest: _has_prompts(manifest, roles.AUDIO_ENCODER), sounds.check),
@@ -88,6 +102,11 @@ def checks(manifest: Manifest, *, quick: bool) -> dict[str, Callable[..., list[T
 def _has_prompts(manifest: Manifest, role: str) -> bool:
     """True if images or sounds, which the graph `role` reads, stand among the tokens of prompts."""
     return manifest.image_token_id is not None and role in manifest.graphs and not _ranks_pages(manifest)
+
+
+def _prompts_of(manifest: Manifest) -> Check:
+    """The check of prompts with images: of tasks, where an encoder reads them."""
+    return tasks.check if roles.ENCODER in manifest.graphs else prompts.check
 
 
 def _ranks_pages(manifest: Manifest) -> bool:

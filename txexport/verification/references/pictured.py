@@ -23,7 +23,7 @@ from txexport.contracts.names import (
     TOKEN_TYPE_IDS,
 )
 from txexport.spec import ModelSpec, Mutual, VisionLanguageSpec
-from txexport.verification.references.reference import Arrays
+from txexport.verification.references.reference import Arrays, PicturedTokens, Source
 
 
 def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
@@ -95,3 +95,10 @@ def _of_sounds(model: Any, input_ids: Tensor, sounds: Mapping[str, Tensor]) -> n
     every = zip(vectors, counts.tolist(), strict=True)
     joined: np.ndarray = torch.cat([one[:count] for one, count in every]).numpy()
     return joined
+
+
+def source_pictures(model: Any, source: Source, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The vectors (I,N,W) of the images among an encoder's tokens, which the library loses on the way."""
+    if not isinstance(source, PicturedTokens) or not source.images:
+        return {}
+    return {IMAGE_FEATURES: model.get_image_features(inputs[PIXEL_VALUES]).pooler_output}

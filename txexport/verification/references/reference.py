@@ -61,7 +61,7 @@ class Pictures:
 class PicturedTokens:
     """The tokens of an encoder, and the images among them."""
 
-    ids: Sequence[int]
+    ids: Sequence[int] | np.ndarray
     images: Sequence[PixelInputs]
 
     def part(self, name: str, array: np.ndarray) -> np.ndarray:

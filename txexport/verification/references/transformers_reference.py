@@ -22,12 +22,10 @@ from txexport.contracts.names import (
     AUDIO,
     CLASS_QUERIES_LOGITS,
     CROSS_ATTENTIONS,
-    IMAGE_FEATURES,
     INPUT_IDS,
     INPUT_VALUES,
     LAST_HIDDEN_STATE,
     LOGITS,
-    PIXEL_VALUES,
     POOLER_OUTPUT,
     PRED_BOXES,
     PRED_MASKS,
@@ -54,10 +52,10 @@ from txexport.verification.references.originals import (
     tensors,
 )
 from txexport.verification.references.pages import paged
-from txexport.verification.references.pictured import by_prompt, kinds, pictured
+from txexport.verification.references.pictured import by_prompt, kinds, pictured, source_pictures
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
-from txexport.verification.references.reference import Arrays, PicturedTokens, Pictures, Source
+from txexport.verification.references.reference import Arrays, Pictures, Source
 
 SHUFFLING = ("mask", "ids_restore")  # what an original that shuffles patches tells of their order
 
@@ -203,9 +201,7 @@ class Transformers:
             **cached(cache.cross_attention_cache, cache_names.ENCODER),
             **_of_layers(outputs, arguments),
         }
-        if isinstance(source, PicturedTokens) and source.images:  # the library loses them on the way
-            images = self.model.get_image_features(encoder_inputs[PIXEL_VALUES])
-            result[IMAGE_FEATURES] = images.pooler_output
+        result |= source_pictures(self.model, source, encoder_inputs)
         return self._aligned({name: part_of(source, name, value.numpy()) for name, value in result.items()})
 
     def _aligned(self, layers: Arrays) -> Arrays:
