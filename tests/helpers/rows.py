@@ -736,6 +736,23 @@ SIGLIP_TILES = {
 }
 ONE_TILE = {"vision_aspect_ratio": "anyres_max_1", "vision_feature_layer": -2, **TIED}
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
+ONE_STAGE = {
+    "vision_config": {
+        "depths": [2],
+        "patch_size": [7],
+        "patch_stride": [7],
+        "patch_padding": [3],
+        "patch_prenorm": [True],
+        "embed_dim": [15],
+        "num_heads": [3],
+        "num_groups": [5],
+        "activation_function": "relu",
+        "qkv_bias": False,
+        "window_size": 2,
+        "mlp_ratio": 2.5,
+    },
+    "text_config": {"scale_embedding": True, "activation_function": "relu"},
+}
 SHALLOW_SOUNDS = {
     "audio_config": tiny_checkpoint.QWEN2_AUDIO["audio_config"]
     | {"encoder_layers": 1, "activation_function": "relu", "scale_embedding": True, "encoder_ffn_dim": 50},
@@ -1126,6 +1143,8 @@ OTHERS = [
         "tied, one tile at most",
         ONE_TILE,
     ),
+    Row("florence2", "Florence2ForConditionalGeneration", CONVERSE),
+    Row("florence2", "Florence2ForConditionalGeneration", CONVERSE, "ReLU, one stage, scaled", ONE_STAGE),
     Row("qwen2_audio", "Qwen2AudioForConditionalGeneration", LISTEN),
     Row("qwen2_audio", "Qwen2AudioForConditionalGeneration", LISTEN, "ReLU, one layer", SHALLOW_SOUNDS),
     Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE),

@@ -7,26 +7,37 @@ from txexport.spec import DualStageSpec, EncoderDecoderSpec, NormSpec, PicturesS
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
+OF_PICTURES = {names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}"}
 KERNEL = 3  # of the convolutions that give positions
 
 
-def pictures_signature(spec: PicturesSpec) -> Signature:
-    """Pixels of images of one size -> their vectors."""
-    sides = names.HEIGHT, names.WIDTH
-    pixels = floats(names.PIXEL_VALUES, names.IMAGE_BATCH_SIZE, spec.channels, *sides)
-    vectors = floats(names.IMAGE_FEATURES, names.IMAGE_BATCH_SIZE, names.NUM_FEATURES, spec.norm.size)
-    return Signature((pixels,), (vectors,))
+def picture_graphs(spec: EncoderDecoderSpec) -> dict[str, Signature]:
+    """The graph of images by its role, pixels of images of one size to their vectors; none without images."""
+    if spec.pictures is None:
+        return {}
+    sides, images, width = (names.HEIGHT, names.WIDTH), names.IMAGE_BATCH_SIZE, spec.pictures.norm.size
+    pixels = floats(names.PIXEL_VALUES, images, spec.pictures.channels, *sides)
+    vectors = floats(names.IMAGE_FEATURES, images, names.NUM_FEATURES, width)
+    return {roles.IMAGE_ENCODER: Signature((pixels,), (vectors,))}
 
 
-def pictures_stage(signature: Signature, spec: EncoderDecoderSpec) -> Stage:
-    """The graph of images: a vector of the mean, and one for each square of pixels or part of one."""
-    assert spec.pictures is not None
+def picture_stages(spec: EncoderDecoderSpec, graphs: dict[str, Signature]) -> list[Stage]:
+    """The stage of images, whose graph is taken out of `graphs`; none without images.
+
+    An image has a vector of the mean, and one for each square of pixels or part of one.
+    """
+    if spec.pictures is None:
+        return []
     facts = GraphFacts(image_token_id=spec.image_token_id, vector_side=spec.pictures.side, prefix_tokens=1)
-    return Stage(roles.IMAGE_ENCODER, ONCE, sources_of(signature.inputs), facts)
+    return [Stage(roles.IMAGE_ENCODER, ONCE, sources_of(graphs.pop(roles.IMAGE_ENCODER).inputs), facts)]
 
 
-def pictures(spec: PicturesSpec) -> Shapes:
-    """The stages, tables of rows, columns and moments, the projection and its norm."""
+def pictures(spec: EncoderDecoderSpec) -> Shapes:
+    """The convolutions, layers, tables of positions and the projection; none without images."""
+    return {} if spec.pictures is None else under("pictures", _pictures(spec.pictures))
+
+
+def _pictures(spec: PicturesSpec) -> Shapes:
     width, shapes, number = spec.hidden_size, Shapes(), 0
     for place, stage in enumerate(spec.stages):
         shapes |= under(f"mergings.{place}", _merging(stage))

@@ -21,9 +21,11 @@ Drawn = tuple[list[list[int]], list[list[PixelInputs]]]
 def pictured_sources(spec: EncoderDecoderSpec, seed: int = 0) -> Iterator[DecoderCase | GreedyCase | Skipped]:
     """Sources with none, one and two images of several sizes, read in one batch, and steps of the decoder.
 
-    Then prompts with images, to extend by greedy decoding and by beam search. A case that is longer than the
-    encoder's limit is skipped.
+    There are none for an encoder without images. Then prompts with images, to extend by greedy decoding and
+    by beam search. A case that is longer than the encoder's limit is skipped.
     """
+    if spec.pictures is None:
+        return
     random = np.random.default_rng(seed)
     many = tuple(islice(cycle(RAGGED), 9))
     cases: list[DecoderCase | GreedyCase] = []

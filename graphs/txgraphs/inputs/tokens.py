@@ -35,10 +35,8 @@ def embedding(
         words = linear(spec.trigrams, g / "project", read)
     if spec.dropped is not None:
         words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
-    if spec.scale != 1:
-        words = op.Mul(words, op.Constant(value_float=spec.scale), name="words")
-    if spec.image_token_id is not None and image_features is not None:
-        words = g.call(spliced(spec.image_token_id), words, input_ids, image_features, name="words")
+    if spec.scale != 1 or spec.image_token_id is not None:
+        words = _scaled(spec, g, words, input_ids, image_features)
     if spec.norm is not None and spec.norm_first:
         words = norm(spec.norm, g / "norm", words)
     if spec.position.table:
@@ -60,6 +58,16 @@ def embedding(
     if spec.factored_size is None or spec.project_first:
         return words
     return linear(True, g / "project", words)
+
+
+def _scaled(
+    spec: EmbeddingSpec, g: Body, x: ir.Value, input_ids: ir.Value, image_features: ir.Value | None
+) -> ir.Value:
+    """Word embeddings x (B,S,W) multiplied by the scale, with the vectors (N,W) of images in their places."""
+    y = x if spec.scale == 1 else g.op.Mul(x, g.op.Constant(value_float=spec.scale), name="words")
+    if spec.image_token_id is not None and image_features is not None:
+        y = g.call(spliced(spec.image_token_id), y, input_ids, image_features, name="words")
+    return y
 
 
 def _rescaled(

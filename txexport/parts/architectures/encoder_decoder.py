@@ -20,7 +20,7 @@ from txexport.parts.cases import (
     padded_sources,
     tokens_for_experts,
 )
-from txexport.parts.dual_attention import pictures, pictures_signature, pictures_stage
+from txexport.parts.dual_attention import OF_PICTURES, picture_graphs, picture_stages, pictures
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
@@ -66,9 +66,8 @@ class EncoderDecoder:
         cross = self._cross(spec, cache_names.PRESENT)
         if not contract.hub:
             mask = self._source_mask(spec, contract) if spec.masked else ()
-            graphs = {roles.ENCODER: Signature(inputs, (hidden, *mask, *cross)), roles.DECODER: later}
-            if spec.pictures is not None:
-                graphs = {roles.IMAGE_ENCODER: pictures_signature(spec.pictures), **graphs}
+            encoder = Signature(inputs, (hidden, *mask, *cross))
+            graphs = picture_graphs(spec) | {roles.ENCODER: encoder, roles.DECODER: later}
             return graphs if spec.alignment is None else graphs | {roles.ALIGNMENT: self._alignment(spec)}
         present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
         states = floats(names.ENCODER_HIDDEN_STATES, *hidden.shape)
@@ -195,12 +194,8 @@ class EncoderDecoder:
             cache_names.to_past(port.name): f"{first}.{port.name}"
             for port in self._cross(spec, cache_names.PRESENT)
         }
-        stages = []
-        if spec.pictures is not None:
-            stages.append(pictures_stage(graphs.pop(roles.IMAGE_ENCODER), spec))
-        features = {names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}"}
-        inputs = sources_of(graphs.pop(roles.ENCODER).inputs, features)
-        stages.append(Stage(roles.ENCODER, ONCE, inputs, source))
+        inputs = sources_of(graphs.pop(roles.ENCODER).inputs, OF_PICTURES)
+        stages = [*picture_stages(spec, graphs), Stage(roles.ENCODER, ONCE, inputs, source)]
         for role, one in graphs.items():
             merged = role == roles.DECODER_MERGED
             sources = sources_of(one.inputs, earlier if merged else earlier | cross)
@@ -229,8 +224,7 @@ class EncoderDecoder:
         shapes |= under("decoder", stacks.parameters(spec.decoder))
         for second in self.shared(spec):
             del shapes[second]
-        if spec.pictures is not None:
-            shapes |= under("pictures", pictures(spec.pictures))
+        shapes |= pictures(spec)
         head = head_of(spec.head).parameters(spec.head, spec.decoder.hidden_size, spec.vocab_size)
         return shapes | under("head", head)
 
@@ -277,8 +271,7 @@ class EncoderDecoder:
         )
         if spec.masked:
             yield padded_sources(spec)
-        if spec.pictures is not None:
-            yield from pictured_sources(spec)
+        yield from pictured_sources(spec)
         yield from generation_cases(vocab_size, spec.decoder, source)
         if view.static:
             yield Skipped("left padding", "a static cache pads on the right")

@@ -83,7 +83,7 @@ def source_images(
 
 
 def source_of_prompt(case: GreedyCase, row: int, encodes: bool) -> Source:
-    """What the reference reads beside the decoder's tokens: a prompt of an encoder, and its images."""
+    """The source that the reference reads for a prompt: the tokens of an encoder, and images."""
     if not encodes:
         return pictures_of(case, row)
     source: Source = case.rows[row]

@@ -289,10 +289,8 @@ def run_greedy(runner: GraphRunner, reference: Reference, case: GreedyCase) -> l
     pairs = []
     for i, (row, tokens) in enumerate(zip(case.rows, chosen, strict=True)):
         encodes = runner.bundle.is_encoder_decoder
-        prompt, source = (
-            [config.decoder_start or 0] if encodes else list(row),
-            source_of_prompt(case, i, encodes),
-        )
+        source = source_of_prompt(case, i, encodes)
+        prompt = [config.decoder_start or 0] if encodes else list(row)
         logits = reference.decode(prompt + tokens[:-1], source, len(prompt))[LOGITS][len(prompt) - 1 :]
         if len(logits) != case.new_tokens:
             raise AssertionError(f"{counted(len(tokens), 'token')} came out, expected {case.new_tokens}")

@@ -199,9 +199,8 @@ class Transformers:
             LAST_HIDDEN_STATE: encoder_inputs["encoder_outputs"][0] if apart else encoded,
             **cached(cache.self_attention_cache, cache_names.DECODER),
             **cached(cache.cross_attention_cache, cache_names.ENCODER),
-            **_of_layers(outputs, arguments),
+            **_of_layers(outputs, arguments) | source_pictures(self.model, source, encoder_inputs),
         }
-        result |= source_pictures(self.model, source, encoder_inputs)
         return self._aligned({name: part_of(source, name, value.numpy()) for name, value in result.items()})
 
     def _aligned(self, layers: Arrays) -> Arrays:
