@@ -8,6 +8,7 @@ from txexport.parts.cases import DecoderCase
 from txexport.verification.cases.crossed_pictures import crosses_images, run_crossed
 from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps, Steps, steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
+from txexport.verification.cases.pictures import source_images
 from txexport.verification.cases.runs import Outcome, by_graph, pair_caches, pair_step
 from txexport.verification.cases.sources import RolePairs, prompt_of, run_sources, source_of
 from txexport.verification.references.reference import Arrays, Reference
@@ -85,7 +86,9 @@ def _cross(runner: GraphRunner, case: DecoderCase, expected: list[Arrays], pairs
     """The inputs of the decoder that an encoder gives."""
     if crosses_images(runner):
         return run_crossed(runner, case, expected, pairs)
-    return run_sources(runner, case, expected, pairs) if case.sources else {}
+    if not case.sources:
+        return {}
+    return run_sources(runner, case, expected, pairs, source_images(runner, case, expected, pairs))
 
 
 def rewind(steps: Steps, back: np.ndarray) -> None:

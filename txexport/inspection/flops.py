@@ -272,6 +272,8 @@ def _by_readout(spec: ModelSpec, name: str, size: int) -> dict[str, int]:
 
 def _read_out(spec: ModelSpec, readout: Readout, size: int) -> int:
     """The operations of a component that reads `size` hidden states, or one of them."""
+    if readout.apart:
+        return 0
     if readout.pool is not None:
         return _by_pool(readout.pool, size)
     weights = _matrices(spec, readout.owner)

@@ -3,6 +3,7 @@
 from txexport.contracts import names, roles
 from txexport.contracts.contract import Signature, floats
 from txexport.contracts.stage import ONCE, GraphFacts, Stage, sources_of
+from txexport.parts.part import Readout
 from txexport.spec import DualStageSpec, EncoderDecoderSpec, NormSpec, PicturesSpec
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
@@ -30,6 +31,14 @@ def picture_stages(spec: EncoderDecoderSpec, graphs: dict[str, Signature]) -> li
         return []
     facts = GraphFacts(image_token_id=spec.image_token_id, vector_side=spec.pictures.side, prefix_tokens=1)
     return [Stage(roles.IMAGE_ENCODER, ONCE, sources_of(graphs.pop(roles.IMAGE_ENCODER).inputs), facts)]
+
+
+def readouts(spec: EncoderDecoderSpec) -> tuple[Readout, ...]:
+    """The graph of images; none without images."""
+    if spec.pictures is None:
+        return ()
+    note = f"a vector for {spec.pictures.side} x {spec.pictures.side} pixels, and one of all"
+    return (Readout("pictures", note, every=True, apart=True),)
 
 
 def pictures(spec: EncoderDecoderSpec) -> Shapes:

@@ -85,6 +85,7 @@ class Readout:
     one. `tied` is a matrix of another owner that it also multiplies with. A `pool` computes keys and values
     of every vector, and one output vector. With `for_decoder`, it computes the keys and values of
     cross-attention. `operations` are those of its convolutions for a row, which its matrices do not tell.
+    One `apart` reads no hidden states: it makes vectors of images of any size, whose number no text tells.
     `note` describes it in reports.
     """
 
@@ -96,6 +97,7 @@ class Readout:
     pool: AttentionPoolSpec | None = None
     for_decoder: bool = False
     operations: int = 0
+    apart: bool = False
 
 
 class Input(Protocol):

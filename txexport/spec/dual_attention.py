@@ -79,8 +79,10 @@ class PicturesSpec:
                     f"PicturesSpec: a stage reads {after.inputs} numbers, the one before gives "
                     f"{before.hidden_size}"
                 )
-        if self.hidden_size < 2:
-            raise SpecError("PicturesSpec: the last stage is 1 wide, expected 2 or more")
+        if self.hidden_size % 2:
+            raise SpecError(
+                f"PicturesSpec: the last stage is {self.hidden_size} wide, expected an even width"
+            )
 
     @property
     def channels(self) -> int:

@@ -42,6 +42,7 @@ WITHOUT_GRAPHS = (
     "qwen3_vl",
     "qwen3_vl_moe",
     "mllama",
+    "florence2",
 )  # for other clients, which are the ones that read texts
 HEADS = [
     Row("bert", "BertForQuestionAnswering", ANSWER),

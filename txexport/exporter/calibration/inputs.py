@@ -38,8 +38,8 @@ def check_reads(spec: ModelSpec, task: str) -> None:
         raise InputError(f"texts need a model that reads them without images; this one is for {task}")
     if not graphs:
         raise UnsupportedError(
-            "no graph reads calibration texts where tokens of an image attend to each other, or are read by "
-            "several layers"
+            "no graph reads calibration texts where tokens of an image attend to each other, are read by "
+            "several layers, or are an encoder's"
         )
 
 

@@ -20,7 +20,7 @@ from txexport.parts.cases import (
     padded_sources,
     tokens_for_experts,
 )
-from txexport.parts.dual_attention import OF_PICTURES, picture_graphs, picture_stages, pictures
+from txexport.parts.dual_attention import OF_PICTURES, picture_graphs, picture_stages, pictures, readouts
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
@@ -242,7 +242,7 @@ class EncoderDecoder:
             embedding = self.shared(spec).get(DECODER_WORDS, DECODER_WORDS)
             return (_readouts.head(spec.head, spec.vocab_size, embedding),)
         cross = Readout("cross", "of the encoder, for the decoder", every=True, for_decoder=True)
-        return (*[replace(cross, owner="cross_projection", note="")] * spec.projected, cross)
+        return (*[replace(cross, owner="cross_projection", note="")] * spec.projected, cross, *readouts(spec))
 
     def vector_output(self, spec: EncoderDecoderSpec) -> None:
         """None."""
