@@ -146,7 +146,9 @@ def positioned(x, row, column, moment):
     placed = x + op.Concat(wide, high, axis=-1)
     shape = op.Concat(op.Shape(x, start=0, end=1), op.Constant(value_ints=[-1]), op.Shape(x, start=3), axis=0)
     flat = op.Reshape(placed, shape) + op.Gather(moment, start)  # (I, S, W)
-    every = op.Concat(op.ReduceMean(flat, one, keepdims=1), flat, axis=1)
+    count = op.CastLike(op.Shape(flat, start=1, end=2), flat)
+    mean = op.ReduceSum(flat, one, keepdims=1) / count  # (I, 1, W)
+    every = op.Concat(mean, flat, axis=1)
     return every
 
 

@@ -41,6 +41,7 @@ from helpers import mutations_of_speech as speech
 from helpers import mutations_of_state_spaces as spaces
 from helpers import mutations_of_states as states
 from helpers import mutations_of_streams as streams
+from helpers import mutations_of_tasks as tasks
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
@@ -1167,6 +1168,25 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("qwen2_audio", "dynamic", "model"): (
         pictures.features_one_place_later,
         pictures.each_row_from_the_first,
+    ),
+    ("florence2", "static", "vision_encoder"): (
+        tasks.unscaled_channels,
+        tasks.channels_of_all_groups,
+        tasks.windows_of_columns,
+        tasks.padding_by_the_edge,
+        tasks.convolution_without_residual,
+        tasks.rows_for_columns,
+        tasks.mean_behind_the_places,
+        tasks.second_moment,
+        tasks.norm_of_places_alone,
+    ),
+    ("florence2", "static", "encoder_model"): (
+        pictures.features_one_place_later,
+        pictures.features_in_reverse,
+        pictures.each_row_from_the_first,
+        pictures.features_added,
+        pictures.another_image_token,
+        pictures.zeros_without_images,
     ),
     ("llava", "static", "vision_encoder"): (
         pictures.last_vector_skipped,

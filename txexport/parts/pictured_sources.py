@@ -30,7 +30,7 @@ def pictured_sources(spec: EncoderDecoderSpec, seed: int = 0) -> Iterator[Decode
     many = tuple(islice(cycle(RAGGED), 9))
     cases: list[DecoderCase | GreedyCase] = []
     for name, layouts, steps in (
-        ("three rows of one, no and two images, then steps", RAGGED, (3, 1, 1)),
+        ("three rows of one, no and two images", RAGGED, (3, 1, 1)),
         ("an image alone", ALONE, (1, 2)),
         ("two images in a row", ADJACENT, (2,)),
         ("nine rows of images", many, (1,)),
@@ -39,6 +39,9 @@ def pictured_sources(spec: EncoderDecoderSpec, seed: int = 0) -> Iterator[Decode
         counts = np.repeat(np.array(steps)[:, None], len(sources), axis=1)
         rows = [random.integers(0, spec.vocab_size, sum(steps)).tolist() for _ in sources]
         cases.append(DecoderCase(name, rows, counts, sources=sources, images=images))
+    [row], _ = _rows(spec, random, ((IMAGE, 2),))
+    steps = np.array([[2]])
+    cases.append(DecoderCase("a token of images without an image", [row[-2:]], steps, sources=[row[-3:]]))
     sources, images = _rows(spec, random, RAGGED)
     room = min(NEW_TOKENS, (spec.decoder.limit or NEW_TOKENS + 1) - 1)
     cases.append(GreedyCase("greedy, images", sources, room, images=images))
