@@ -21,6 +21,8 @@ BUNDLES = [
     ("whisper", "static"),
     ("qwen2_audio", "static"),
     ("qwen2_audio", "dynamic"),
+    ("florence2", "static"),
+    ("florence2", "dynamic"),
     ("mllama", "static"),
     ("mllama", "dynamic"),
 ]

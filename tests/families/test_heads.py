@@ -54,6 +54,7 @@ UNREAD = {
             "qwen3_vl_moe",
             "lfm2_vl",
             "qwen2_audio",
+            "florence2",
             "mistral3",
             "mllama",
         )

@@ -80,9 +80,7 @@ class PicturesSpec:
                     f"{before.hidden_size}"
                 )
         if self.hidden_size % 2:
-            raise SpecError(
-                f"PicturesSpec: the last stage is {self.hidden_size} wide, expected an even width"
-            )
+            raise SpecError(f"PicturesSpec: hidden_size is {self.hidden_size}, expected an even number")
 
     @property
     def channels(self) -> int:

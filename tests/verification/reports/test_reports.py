@@ -407,6 +407,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("colpali", None),
         ("llava", "static"),
         ("qwen2_audio", "static"),
+        ("florence2", "static"),
         ("wav2vec2", None),
         ("wav2vec2-bert", None),
         ("speech_to_text", "static"),
