@@ -1,5 +1,6 @@
 """Florence-2 (Xiao et al. 2024): DaViT's vectors of an image among the tokens of BART's encoder."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -32,7 +33,7 @@ VISION: dict[str, Any] = {
     "num_heads": [4, 8, 16, 32],
     "num_groups": [4, 8, 16, 32],
 }
-SETTINGS = ("depths", "patch_size", "patch_stride", "patch_padding", "num_heads", "num_groups")
+SETTINGS = ("depths", "patch_size", "patch_stride", "num_heads", "num_groups")
 BART = {
     "vocab_size": 50265,
     "max_position_embeddings": 1024,
@@ -74,7 +75,8 @@ def pictures(config: Config) -> PicturesSpec:
     sizes = config.integers("embed_dim")
     if not 1 <= len(sizes) <= 8:
         raise CheckpointError(f"{config.path}: embed_dim has {len(sizes)} numbers, expected 1 to 8")
-    settings = {name: config.integers(name) for name in SETTINGS}
+    settings: dict[str, list[int] | list[float]] = {name: config.integers(name) for name in SETTINGS}
+    settings["patch_padding"] = config.numbers("patch_padding")
     first = config.values.get("patch_prenorm")
     lengths = {name: len(values) for name, values in settings.items()}
     lengths["patch_prenorm"] = len(first) if isinstance(first, list) else 0
@@ -88,32 +90,10 @@ def pictures(config: Config) -> PicturesSpec:
         raise CheckpointError(f"{config.path}: patch_prenorm is {shortened(first)}, expected true or false")
     stages = []
     for number, size in enumerate(sizes):
-        config.check_width("embed_dim", size)
         inputs = sizes[number - 1] if number else config.integer("in_channels", 3)
-        one = {name: values[number] for name, values in settings.items()}
-        _check_stage(config, number, one)
-        config.check_count("depths", one["depths"])
-        for name in ("num_heads", "num_groups"):
-            config.head_dim(size, one[name])
-        last = not first[number] if first else False
-        stages.append(
-            DualStageSpec(
-                inputs,
-                size,
-                one["patch_size"],
-                one["patch_stride"],
-                NormSpec(size if last else inputs, bart.EPS),
-                last,
-                one["depths"],
-                one["num_heads"],
-                one["num_groups"],
-                FeedForwardSpec(
-                    size,
-                    int(size * config.number("mlp_ratio", 4.0)),
-                    config.activation("activation_function", "gelu"),
-                ),
-            )
-        )
+        values = {name: int(numbers[number]) for name, numbers in settings.items()}
+        _check_stage(config, number, values)
+        stages.append(_stage(config, inputs, size, values, first[number] if first else False))
     return PicturesSpec(
         tuple(stages),
         config.integer("window_size", 12),
@@ -125,7 +105,30 @@ def pictures(config: Config) -> PicturesSpec:
     )
 
 
-def _check_stage(config: Config, number: int, values: dict[str, int]) -> None:
+def _stage(
+    config: Config, inputs: int, size: int, values: Mapping[str, int], norm_first: bool
+) -> DualStageSpec:
+    """One stage, of the numbers that each has of its own."""
+    config.check_width("embed_dim", size)
+    config.check_count("depths", values["depths"])
+    for name in ("num_heads", "num_groups"):
+        config.head_dim(size, values[name])
+    inner, activation = int(size * config.number("mlp_ratio", 4.0)), "activation_function"
+    return DualStageSpec(
+        inputs,
+        size,
+        values["patch_size"],
+        values["patch_stride"],
+        NormSpec(inputs if norm_first else size, bart.EPS),
+        norm_last=not norm_first,
+        num_layers=values["depths"],
+        num_heads=values["num_heads"],
+        num_groups=values["num_groups"],
+        feed_forward=FeedForwardSpec(size, inner, config.activation(activation, "gelu")),
+    )
+
+
+def _check_stage(config: Config, number: int, values: Mapping[str, int]) -> None:
     """Raise UnsupportedError where the vectors of a stage are not its pixels divided by the stride."""
     kernel, stride, around = (values[name] for name in ("patch_size", "patch_stride", "patch_padding"))
     if kernel % 2 == 0 or around != kernel // 2 or stride > kernel:

@@ -40,8 +40,8 @@ def pictured_sources(spec: EncoderDecoderSpec, seed: int = 0) -> Iterator[Decode
         rows = [random.integers(0, spec.vocab_size, sum(steps)).tolist() for _ in sources]
         cases.append(DecoderCase(name, rows, counts, sources=sources, images=images))
     [row], _ = _rows(spec, random, ((IMAGE, 2),))
-    steps = np.array([[2]])
-    cases.append(DecoderCase("a token of images without an image", [row[-2:]], steps, sources=[row[-3:]]))
+    single, once = "a token of images without an image", np.array([[2]])
+    cases.append(DecoderCase(single, [row[-2:]], once, sources=[row[-3:]]))
     sources, images = _rows(spec, random, RAGGED)
     room = min(NEW_TOKENS, (spec.decoder.limit or NEW_TOKENS + 1) - 1)
     cases.append(GreedyCase("greedy, images", sources, room, images=images))
