@@ -170,7 +170,7 @@ UNSUPPORTED = [
     ("florence2", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
     (
         "florence2",
-        {"vision_config": {"patch_padding": [2, 1, 0]}},
+        {"vision_config": tiny_checkpoint.FLORENCE2["vision_config"] | {"patch_padding": [2, 1, 0]}},
         "stage 2 has patch_size 3, patch_stride 2 and patch_padding 0; expected an odd patch_size",
     ),
     ("qwen2_audio", {"audio_config": {"model_type": "whisper"}}, "model_type='whisper' is not supported"),

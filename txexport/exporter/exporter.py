@@ -24,11 +24,18 @@ from txexport.exporter.options import check_options, resolved_options
 from txexport.exporter.parameter_formats import routes
 from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.parts import check_outputs, for_others, signatures
-from txexport.spec import CrossVisionLanguageSpec, EncoderDecoderSpec
+from txexport.spec import Architecture
 from txexport.support.aliases import dtype_named
 from txexport.support.arguments import arguments_from
 from txexport.support.progress import Progress, counting
 from txexport.tasks import row_of
+
+# Why some models have no graphs for other clients.
+WITHOUT_OTHERS = {
+    Architecture.CROSS_VISION_LANGUAGE: "none of which runs a decoder that attends to images",
+    Architecture.ENCODER_DECODER: "which read vectors in place of an encoder's tokens",
+}
+OTHERWISE = "which do not tell tokens of an image from others, as it needs"
 
 
 @dataclass(frozen=True)
@@ -154,13 +161,7 @@ def _checked_options(
     options = resolved_options(row_of(resolved.task, resolved.spec.architecture), requested)
     check_outputs(resolved.spec, options.outputs)
     if options.only == "hub" and not for_others(resolved.spec, options.client):
-        match resolved.spec:
-            case CrossVisionLanguageSpec():
-                reason = "none of which runs a decoder that attends to images"
-            case EncoderDecoderSpec():
-                reason = "which read vectors in place of an encoder's tokens"
-            case _:
-                reason = "which do not tell tokens of an image from others, as it needs"
+        reason = WITHOUT_OTHERS.get(resolved.spec.architecture, OTHERWISE)
         layout = "--single-file" if options.single_file else "--only hub"
         option = layout if options.client is None else f"--for {options.client}"
         raise UnsupportedError(
