@@ -1,7 +1,7 @@
 """Commands that rank pages for queries. They call the Model's methods of the same names."""
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,19 @@ def rank_pages(
     """Rank pages by relevance to QUERIES, by late interaction with their images."""
     if bool(images) == (vectors is not None):
         raise click.UsageError("give --image FILE for each page, or --vectors FILE")
-    pages, names = ([*images], images) if vectors is None else _read(vectors)
-    windows = answers.ask(Inputs(queries, None), "rank_pages", pages, **chosen)
+    pages: Sequence[Any]
+    top_k, sizes = chosen.pop("top_k"), {name: one for name, one in chosen.items() if one is not None}
+    model = answers.load()
+    if vectors is None:  # each page is read once, for all queries
+        pages, names = [*model.embed_pages([*images], **sizes)], [*images]
+    else:
+        pages, names = _read(vectors)
+
+    def ask(values: Sequence, _first: int = 0, **progress: Any) -> Sequence:
+        return model.rank_pages([*values], pages, top_k=top_k, **sizes, **progress)
+
+    inputs = Inputs(queries, None)
+    windows = answers.windows(inputs, iter(inputs), ask)
 
     def record(query: Any, ranked: Any) -> dict[str, Any]:
         return {"query": query, "pages": [one | {"page": names[one["corpus_id"]]} for one in ranked]}
@@ -113,4 +124,10 @@ def _read(file: Path) -> tuple[list[np.ndarray], list[str]]:
     from txexport.runtime.arrays import read_npz
 
     arrays = read_npz(file, InputError)
+    others = [name for name, one in arrays.items() if one.dtype.kind != "f" or one.ndim != 2]
+    if others or not arrays:
+        content = f"{others[0]} of another kind" if others else "nothing"
+        raise InputError(
+            f"{file} has {content}, expected vectors (T, V) of each page, as embed-pages writes them"
+        )
     return list(arrays.values()), list(arrays)

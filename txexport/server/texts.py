@@ -10,6 +10,7 @@ from txexport.runtime.preprocessing.text import Text
 from txexport.server.refusals import RefusedError
 
 GROUP = 2**16  # characters that are tokenized at once; a call can be cancelled between groups
+LEAST = 32  # characters
 T = TypeVar("T")
 
 
@@ -21,11 +22,14 @@ def strings(value: Any) -> list[str]:
 
 
 def groups(inputs: Sequence[T]) -> Iterator[list[T]]:
-    """Split inputs, in order, into groups of at most GROUP characters and at least one input."""
+    """Split inputs, in order, into groups of at most GROUP characters and at least one input.
+
+    An input counts as LEAST characters or more: each is read with tokens of its own.
+    """
     group: list[T] = []
     length = 0
     for one in inputs:
-        size = sum(map(len, strings(one)))
+        size = max(LEAST, sum(map(len, strings(one))))
         if group and length + size > GROUP:
             yield group
             group, length = [], 0

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 import txexport
 from txexport.cli.main import main
 from txexport.errors import BundleError, CheckpointError, InputError, SpecError, UnsupportedError
+from txexport.runtime.tasks import pages as pages_module
 from txexport.server.served import Limits
 
 QUERIES = ["what was the total in 2023?", "", "the cat sat on the mat, and  then\nsome more words", "a"]
@@ -334,3 +335,28 @@ def test_commands(bundle, model, tmp_path):
     assert "20" in run("embed-pages", *files).output
     assert run("rank-pages", "a").exit_code == 2
     assert "give --image FILE for each page, or --vectors FILE" in run("rank-pages", "a").output
+
+
+def test_a_command_reads_each_page_once(bundle, tmp_path, monkeypatch):
+    """However many queries, windows and queries that fail."""
+    read: list[int] = []
+    features = pages_module._features
+    monkeypatch.setattr(pages_module, "_features", lambda *one: read.append(1) or features(*one))
+    PAGES[0].save(tmp_path / "page.png")
+    queries = [*["a house"] * 9, "house " * 400]
+    options = ["--window", "4", "--on-error", "skip", *["--image", str(tmp_path / "page.png")] * 3]
+    result = CliRunner().invoke(main, ["rank-pages", str(bundle), *queries, *options])
+    assert "error: input 10: a query of" in result.output
+    assert len(read) == 3
+
+
+def test_files_and_queries_that_are_none_are_named(bundle, model, tmp_path):
+    np.savez(tmp_path / "bytes.npz", np.zeros((3, 4), np.uint8))
+    np.savez(tmp_path / "none.npz")
+    for file, what in (("bytes", "arr_0 of another kind"), ("none", "nothing")):
+        command = ["rank-pages", str(bundle), "a house", "--vectors", str(tmp_path / f"{file}.npz")]
+        result = CliRunner().invoke(main, command)
+        assert f"has {what}, expected vectors" in " ".join(result.output.split())
+    token = model.bundle.files.text.tokenizer.id_to_token(model.bundle.image_token_id)
+    with pytest.raises(InputError, match=r"a query has .*, which stands for an image; leave it out"):
+        model.embed_queries(f"a {token} house")

@@ -39,6 +39,9 @@ def embed_queries(
     check_task(bundle, "embed_queries")
     queries, reader = as_texts(texts), _texts(bundle)
     bundle.files.text_size.check(queries, text_limit(bundle.manifest), "shorten it")
+    for query in queries:
+        if reader.image_token in query:
+            raise InputError(f"a query has {reader.image_token}, which stands for an image; leave it out")
     rows = reader.ids([reader.query(query) for query in queries])
     vectors = _vectors(bundle, rows, [None] * len(rows), batch_tokens, progress)
     return vectors[0] if isinstance(texts, str) else vectors
@@ -97,20 +100,24 @@ def rank_pages(
     if top_k is not None:
         check_count("top_k", top_k)
     check_count("batch_size", batch_size)
-    vectors = embed_queries(bundle, as_texts(queries), batch_tokens=batch_tokens, progress=progress)
-    pages = _page_vectors(bundle, as_sources(images), batch_size, batch_tokens) if len(vectors) else []
+    sources = as_sources(images)
+    reads = not any(map(_are_vectors, sources))  # pages, which take longer than queries
+    of_queries, of_pages = (None, progress) if reads else (progress, None)
+    vectors = embed_queries(bundle, as_texts(queries), batch_tokens=batch_tokens, progress=of_queries)
+    pages = _page_vectors(bundle, sources, batch_size, batch_tokens, of_pages) if len(vectors) else []
     scores = np.array([[max_sim(query, page) for page in pages] for query in vectors])
     results = ranked_by_score(scores.reshape(len(vectors), len(pages)), top_k)
     return results[0] if isinstance(queries, str) else results
 
 
 def _page_vectors(
-    bundle: LoadedBundle, images: Sequence, batch_size: int, batch_tokens: int
+    bundle: LoadedBundle, images: Sequence, batch_size: int, batch_tokens: int, progress: Progress | None
 ) -> Sequence[np.ndarray]:
     """The vectors of pages, or those that `images` are. Raises InputError for vectors of another size."""
-    vectors_already = [isinstance(one, np.ndarray) and one.dtype.kind == "f" for one in images]
+    vectors_already = [_are_vectors(one) for one in images]
     if not any(vectors_already):
-        vectors = embed_pages(bundle, images, batch_size=batch_size, batch_tokens=batch_tokens)
+        sizes = {"batch_size": batch_size, "batch_tokens": batch_tokens}
+        vectors = embed_pages(bundle, images, **sizes, progress=progress)
         assert isinstance(vectors, list)
         return vectors
     width = bundle.sessions[roles.MODEL].width(EMBEDDINGS)
@@ -124,6 +131,10 @@ def _page_vectors(
         if not np.isfinite(one).all():
             raise InputError(f"page {number + 1} of {len(images)} has NaN or infinity, expected vectors")
     return images
+
+
+def _are_vectors(page: object) -> bool:
+    return isinstance(page, np.ndarray) and page.dtype.kind == "f"
 
 
 def _texts(bundle: LoadedBundle) -> PageTexts:
@@ -155,10 +166,9 @@ def _vectors(
     lengths = list(map(len, rows))
     longest = max(lengths, default=0)
     if limit is not None and longest > limit:
-        what = "a query" if features[lengths.index(longest)] is None else "a page"
-        raise InputError(
-            f"{what} of {longest:,} tokens is longer than the model's {limit:,}; make it smaller"
-        )
+        of_page = features[lengths.index(longest)] is not None
+        what, remedy = ("a page", "make it smaller") if of_page else ("a query", "shorten it")
+        raise InputError(f"{what} of {longest:,} tokens is longer than the model's {limit:,}; {remedy}")
     none = np.zeros((0, int(session.inputs[IMAGE_FEATURES].shape[1])), np.float32)
     tell = ByInput(progress, range(len(rows)))
     vectors = [none] * len(rows)
