@@ -14,6 +14,11 @@ def function(model: onnx.ModelProto, name: str) -> onnx.FunctionProto:
     return next(function for function in model.functions if function.name == name)
 
 
+def starting(model: onnx.ModelProto, name: str, place: int = 0) -> onnx.FunctionProto:
+    """The function, at `place` of those whose name begins with `name`."""
+    return [function for function in model.functions if function.name.startswith(name)][place]
+
+
 def node(body: Body, kind: str, place: int = 0) -> onnx.NodeProto:
     """The node of that operator or function, counted from `place`."""
     return [node for node in body.node if node.op_type == kind][place]

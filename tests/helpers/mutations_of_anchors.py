@@ -1,11 +1,6 @@
 """Mutations of learned boxes that read an image: sines, sides, slopes, patterns."""
 
-from helpers.graph_edits import constant, drop, function, node, producer, set_constant
-
-
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
+from helpers.graph_edits import constant, drop, function, node, producer, set_constant, starting
 
 
 def rectified_networks(model):
@@ -23,23 +18,23 @@ def unscaled_places(model):
 
 def columns_first(model):
     """Sines of boxes with columns before rows."""
-    set_constant(constant(_starting(model, "box_sines"), [1, 0, 2, 3]), [0, 1, 2, 3])
+    set_constant(constant(starting(model, "box_sines"), [1, 0, 2, 3]), [0, 1, 2, 3])
 
 
 def exchanged_sides(model):
     """Sines of rows multiplied by shares of widths, and those of columns by shares of heights."""
-    shares = node(_starting(model, "modulated_sines"), "Split", 1)
+    shares = node(starting(model, "modulated_sines"), "Split", 1)
     shares.output[0], shares.output[1] = shares.output[1], shares.output[0]
 
 
 def undivided_sides(model):
     """Sines multiplied by sides, not by shares of a box's."""
-    drop(node(_starting(model, "modulated_sines"), "Div"))
+    drop(node(starting(model, "modulated_sines"), "Div"))
 
 
 def unmodulated_sines(model):
     """Sines that sides do not change."""
-    for product in [one for one in _starting(model, "modulated_sines").node if one.op_type == "Mul"]:
+    for product in [one for one in starting(model, "modulated_sines").node if one.op_type == "Mul"]:
         drop(product)
 
 

@@ -1,22 +1,17 @@
 """Mutations of networks of convolutions: their layers, the steps between stages, the last map."""
 
-from helpers.graph_edits import constant, drop, function, node, set_attribute, set_constant
-
-
-def _starting(model, name, place=0):
-    """The function whose name begins so, counted from `place`."""
-    return [one for one in model.functions if one.name.startswith(name)][place]
+from helpers.graph_edits import constant, drop, function, node, set_attribute, set_constant, starting
 
 
 def mean_before_stages(model):
     """The mean of the stem's pixels, not the largest."""
-    pool = node(_starting(model, "resnet_maps_embedding"), "MaxPool")
+    pool = node(starting(model, "resnet_maps_embedding"), "MaxPool")
     pool.op_type = "AveragePool"
 
 
 def linear_parts(model):
     """A residual layer without the ReLU between its convolutions."""
-    act = node(_starting(model, "residual_layer"), "Relu")
+    act = node(starting(model, "residual_layer"), "Relu")
     drop(act)
 
 
@@ -27,35 +22,35 @@ def turned_map(model):
 
 def convolved_one_place_later(model):
     """A depthwise convolution that reads one place less above and on the left."""
-    set_attribute(node(_starting(model, "convnext_layer"), "Conv"), "pads", [2, 2, 4, 4])
+    set_attribute(node(starting(model, "convnext_layer"), "Conv"), "pads", [2, 2, 4, 4])
 
 
 def unscaled_layer(model):
     """A layer whose output no vector multiplies."""
-    scaled = node(_starting(model, "convnext_layer"), "Mul")
+    scaled = node(starting(model, "convnext_layer"), "Mul")
     drop(scaled)
 
 
 def drop_layer_residual(model):
     """A layer without what it reads."""
-    added = node(_starting(model, "convnext_layer"), "Add", -1)
+    added = node(starting(model, "convnext_layer"), "Add", -1)
     drop(added, 1)
 
 
 def unnormed_layer(model):
     """A layer's network without the norm before it."""
-    normed = node(_starting(model, "convnext_layer"), "norm")
+    normed = node(starting(model, "convnext_layer"), "norm")
     drop(normed)
 
 
 def merged_rounded_up(model):
     """Places that zeros fill to whole squares, between two stages."""
-    set_attribute(node(_starting(model, "convnext_merging"), "Conv"), "pads", [0, 0, 1, 1])
+    set_attribute(node(starting(model, "convnext_merging"), "Conv"), "pads", [0, 0, 1, 1])
 
 
 def merged_without_norm(model):
     """Squares of places that are projected without a norm."""
-    normed = node(_starting(model, "convnext_merging"), "norm")
+    normed = node(starting(model, "convnext_merging"), "norm")
     drop(normed)
 
 
@@ -78,6 +73,6 @@ def responses_without_residual(model):
 
 def unnormed_maps(model):
     """The finest map as the next stage reads it, without the norm for the head."""
-    body = _starting(model, "convnext_embedding")
+    body = starting(model, "convnext_embedding")
     normed = node(body, "norm", 1)  # behind that of the patches
     drop(normed)

@@ -1,11 +1,15 @@
 """Mutations of D-FINE: of its distributions of edges, its backbone and its pyramid."""
 
-from helpers.graph_edits import drop, function, node, producer, set_attribute, set_constant, swap_halves
-
-
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
+from helpers.graph_edits import (
+    drop,
+    function,
+    node,
+    producer,
+    set_attribute,
+    set_constant,
+    starting,
+    swap_halves,
+)
 
 
 def _constant_of(body, of, place):
@@ -21,7 +25,7 @@ def without_addend(model):
 
 def repeated_edge_of_the_stem(model):
     """A stem that repeats its last row and column, where zeros follow."""
-    for padded in [one for one in _starting(model, "hgnet_stem").node if one.op_type == "Pad"]:
+    for padded in [one for one in starting(model, "hgnet_stem").node if one.op_type == "Pad"]:
         set_attribute(padded, "mode", "edge")
 
 
@@ -33,7 +37,7 @@ def blocks_without_residual(model):
 
 def input_last(model):
     """A block whose own input stands last among its maps."""
-    joined = node(_starting(model, "aggregation_block"), "Concat")
+    joined = node(starting(model, "aggregation_block"), "Concat")
     names = list(joined.input)
     joined.input[:] = [*names[1:], names[0]]
 
@@ -45,18 +49,18 @@ def first_half_through(model):
 
 def offsets_without_factors(model):
     """Offsets that are not multiplied by the factors of their points."""
-    drop(node(_starting(model, "deformable_attention"), "Mul"))
+    drop(node(starting(model, "deformable_attention"), "Mul"))
 
 
 def longer_offsets(model):
     """Offsets of twice the share of a box's side."""
-    body = _starting(model, "deformable_attention")
+    body = starting(model, "deformable_attention")
     set_constant(_constant_of(body, node(body, "Mul", 2), 1), 1.5)
 
 
 def exchanged_gates(model):
     """Gates of what queries are for what they read, and the other way round."""
-    swap_halves(_starting(model, "gated_residual"))
+    swap_halves(starting(model, "gated_residual"))
 
 
 def unclipped_positions(model):
@@ -67,20 +71,20 @@ def unclipped_positions(model):
 
 def even_distances(model):
     """Distances that grow by equal steps."""
-    body = _starting(model, "edge_distances")
+    body = starting(model, "edge_distances")
     set_constant(_constant_of(body, node(body, "Pow", 1), 1), [1.0, 0.5, 0.25, 0.0, 0.25, 0.5, 1.0])
 
 
 def outermost_as_near(model):
     """Outermost distances that are not doubled."""
-    body = _starting(model, "edge_distances")
+    body = starting(model, "edge_distances")
     twice = node(body, "Mul", 2)
     set_constant(producer(body, twice.input[1]), 1.0)
 
 
 def edges_from_corners(model):
     """Edges that move from the whole side of the first box, not from half of it."""
-    body = _starting(model, "edge_boxes")
+    body = starting(model, "edge_boxes")
     half = node(body, "Mul")
     set_constant(_constant_of(body, half, 0), 1.0)
 
@@ -103,15 +107,15 @@ def edges_of_the_last_box(model):
 
 def least_likely_distances(model):
     """Quality of the least likely distances."""
-    set_attribute(node(_starting(model, "quality_boxes_head"), "TopK"), "largest", 0)
+    set_attribute(node(starting(model, "quality_boxes_head"), "TopK"), "largest", 0)
 
 
 def quality_of_sums(model):
     """Quality of sums in the place of means."""
-    drop(node(_starting(model, "quality_boxes_head"), "Div"))
+    drop(node(starting(model, "quality_boxes_head"), "Div"))
 
 
 def without_quality(model):
     """Scores of labels alone."""
-    added = [one for one in _starting(model, "quality_boxes_head").node if one.op_type == "Add"][-1]
+    added = [one for one in starting(model, "quality_boxes_head").node if one.op_type == "Add"][-1]
     drop(added)

@@ -9,13 +9,9 @@ from helpers.graph_edits import (
     producer,
     set_attribute,
     set_constant,
+    starting,
     through,
 )
-
-
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
 
 
 def means_of_squares(model):
@@ -27,7 +23,7 @@ def means_of_squares(model):
 
 def unscaled_pooled_scores(model):
     """Attention of pooled queries whose scores are not divided by the root of the head size."""
-    set_attribute(node(_starting(model, "pooled_attention"), "plain_mix"), "scale", 1.0)
+    set_attribute(node(starting(model, "pooled_attention"), "plain_mix"), "scale", 1.0)
 
 
 def unscaled_scores_everywhere(model):
@@ -39,7 +35,7 @@ def unscaled_scores_everywhere(model):
 
 def residual_before_the_norm(model):
     """A residual that leaves the projection's input without its norm."""
-    body = _starting(model, "query_pooling")
+    body = starting(model, "query_pooling")
     project = next(one for one in body.node if one.op_type.startswith("linear"))
     project.input[0] = body.input[0]
 
@@ -82,34 +78,34 @@ def corners_exchanged(model):
 
 def without_finest_map(model):
     """The last doubling without the image's finest map."""
-    added = node(_starting(model, "mask_decoder"), "of_image", -1)
+    added = node(starting(model, "mask_decoder"), "of_image", -1)
     drop(added)
 
 
 def scores_without_sigmoid(model):
     """Scores that are logits."""
-    sigmoid = node(_starting(model, "mask_decoder"), "Sigmoid")
+    sigmoid = node(starting(model, "mask_decoder"), "Sigmoid")
     drop(sigmoid)
 
 
 def object_of_another_token(model):
     """The object's score of the token for the other scores."""
-    body = _starting(model, "mask_decoder")
+    body = starting(model, "mask_decoder")
     token = [one for one in body.node if one.op_type == "Gather"][-1]
     set_constant(producer(body, token.input[1]), 1)
 
 
 def unstable_is_given(model):
     """The mask for clear prompts where it is unstable too."""
-    body = _starting(model, "stable_first")
+    body = starting(model, "stable_first")
     through(body, node(body, "Div").output[0], "Add", 1.0)
 
 
 def least_likely_instead(model):
     """The least likely of the other masks in place of an unstable one."""
     become(
-        node(_starting(model, "stable_first"), "ArgMax"),
+        node(starting(model, "stable_first"), "ArgMax"),
         "ArgMin",
-        node(_starting(model, "stable_first"), "ArgMax").input[0],
+        node(starting(model, "stable_first"), "ArgMax").input[0],
         axis=2,
     )

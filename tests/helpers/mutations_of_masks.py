@@ -1,23 +1,28 @@
 """Mutations of masks for prompts: windows and distances, labels of points, attention both ways, upscaling."""
 
-from helpers.graph_edits import constant, drop, function, node, producer, replace_input, set_constant, through
-
-
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
+from helpers.graph_edits import (
+    constant,
+    drop,
+    function,
+    node,
+    producer,
+    replace_input,
+    set_constant,
+    starting,
+    through,
+)
 
 
 def without_distances(model):
     """Queries without their products with the vectors of rows and columns."""
-    body = _starting(model, "with_distances")
+    body = starting(model, "with_distances")
     for product in [one.output[0] for one in body.node if one.op_type == "MatMul"]:
         through(body, product, "Mul", 0.0)
 
 
 def rows_as_columns(model):
     """The vectors of columns for distances in rows."""
-    body = _starting(model, "with_distances")
+    body = starting(model, "with_distances")
     gathers = [one for one in body.node if one.op_type == "Gather"]
     rows, columns = gathers[0].input[0], gathers[1].input[0]
     replace_input(gathers[0], rows, columns)
@@ -25,21 +30,21 @@ def rows_as_columns(model):
 
 def scaled_distances(model):
     """Products of distances with queries that are already scaled."""
-    body = _starting(model, "with_distances")
+    body = starting(model, "with_distances")
     grid = node(body, "Reshape")
     replace_input(grid, body.input[0], body.input[1])
 
 
 def unnormed_neck(model):
     """A neck without its last norm."""
-    body = _starting(model, "neck")
+    body = starting(model, "neck")
     norm = next(one for one in reversed(body.node) if one.op_type.startswith("norm"))
     drop(norm)
 
 
 def swapped_coordinates(model):
     """Places encoded with x and y exchanged."""
-    body = _starting(model, "frequencies")
+    body = starting(model, "frequencies")
     through(body, node(body, "Sub").output[0], "Gather", [1, 0], axis=-1)
 
 

@@ -12,23 +12,19 @@ from helpers.graph_edits import (
     producer,
     set_attribute,
     set_constant,
+    starting,
     through,
 )
 
 
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
-
-
 def _maps(model):
     """The function that makes the levels of an image."""
-    return _starting(model, "windowed_maps_embedding")
+    return starting(model, "windowed_maps_embedding")
 
 
 def rows_of_windows(model):
     """Windows that are cut from consecutive places, not from squares."""
-    drop(node(_starting(model, "cut"), "Transpose"))
+    drop(node(starting(model, "cut"), "Transpose"))
 
 
 def layers_within_windows_alone(model):
@@ -66,7 +62,7 @@ def exchanged_maps(model):
 
 def first_half_through_pairs(model):
     """Pairs of convolutions that begin with the first half."""
-    body = _starting(model, "projector_level")
+    body = starting(model, "projector_level")
     halves = node(body, "Split").output
     reader = next(one for one in body.node if halves[1] in one.input and one.op_type != "Concat")
     reader.input[list(reader.input).index(halves[1])] = halves[0]
@@ -74,7 +70,7 @@ def first_half_through_pairs(model):
 
 def unnormalised_level(model):
     """A level without the layer norm behind it."""
-    body = _starting(model, "projector_level")
+    body = starting(model, "projector_level")
     turned = [one for one in body.node if one.op_type == "Transpose"][-1]
     source = producer(body, turned.input[0])
     drop(source)
@@ -82,24 +78,24 @@ def unnormalised_level(model):
 
 def smallest_scores(model):
     """The places that score lowest."""
-    set_attribute(node(_starting(model, "likeliest_boxes"), "TopK", 1), "largest", 0)
+    set_attribute(node(starting(model, "likeliest_boxes"), "TopK", 1), "largest", 0)
 
 
 def least_label(model):
     """Places by the score of their least likely label."""
-    set_attribute(node(_starting(model, "likeliest_boxes"), "TopK"), "largest", 0)
+    set_attribute(node(starting(model, "likeliest_boxes"), "TopK"), "largest", 0)
 
 
 def places_of_padding(model):
     """Places of padding, and at the edges, that are chosen as all others are."""
-    body = _starting(model, "likeliest_boxes")
+    body = starting(model, "likeliest_boxes")
     for one in [one for one in body.node if one.op_type == "Where"]:
         drop(one, 1)
 
 
 def exchanged_ranks(model):
     """Boxes in the order of scores, but the first after the second."""
-    body = _starting(model, "likeliest_boxes")
+    body = starting(model, "likeliest_boxes")
     best = node(body, "TopK", 1).output[1]
     through(body, best, "Gather", [1, 0, *range(2, 7)], axis=1)
 
@@ -148,7 +144,7 @@ def without_last_norm(model):
 
 def positions_of_rows_last(model):
     """Positions of boxes whose columns come before their rows."""
-    body = _starting(model, "level_positions")
+    body = starting(model, "level_positions")
     order = next(
         one
         for one in body.node
@@ -167,7 +163,7 @@ def windows_without_token(model):
 
 def squares_of_windows(model):
     """Windows with as many rows and columns as the image's, not as many columns and rows."""
-    body = _starting(model, "cut")
+    body = starting(model, "cut")
     for one in [one for one in body.node if one.op_type == "Gather"][:2]:
         index = producer(body, one.input[1])
         set_constant(index, [1 - constant_value(index)[0]])
@@ -175,7 +171,7 @@ def squares_of_windows(model):
 
 def plain_positions(model):
     """Positions that are interpolated without antialias, by the kernel of Keys 1981 with a = -0.75."""
-    body = _starting(model, "antialiased")
+    body = starting(model, "antialiased")
     for one in body.node:
         if one.op_type == "Constant" and attribute(one, "value") is not None:
             value = constant_value(one)
@@ -185,7 +181,7 @@ def plain_positions(model):
 
 def places_without_residual(model):
     """A map that blocks make anew."""
-    drop(node(_starting(model, "places_block"), "Add"))
+    drop(node(starting(model, "places_block"), "Add"))
 
 
 def exchanged_blocks(model):

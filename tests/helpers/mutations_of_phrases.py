@@ -10,12 +10,8 @@ from helpers.graph_edits import (
     producer,
     set_attribute,
     set_constant,
+    starting,
 )
-
-
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
 
 
 def _points(model):
@@ -26,12 +22,12 @@ def _points(model):
 
 def phrases_that_see_later_ones(model):
     """Tokens that see those of every later phrase too."""
-    node(_starting(model, "phrases"), "Equal", 1).op_type = "LessOrEqual"
+    node(starting(model, "phrases"), "Equal", 1).op_type = "LessOrEqual"
 
 
 def positions_of_the_text(model):
     """Positions that count from the first token of the text, not of the phrase."""
-    body = _starting(model, "phrases")
+    body = starting(model, "phrases")
     positions = producer(body, body.output[1])
     order = next(one for one in body.node if one.op_type == "Range")
     positions.input[1] = order.output[0]
@@ -39,7 +35,7 @@ def positions_of_the_text(model):
 
 def last_phrase_with_padding(model):
     """A phrase that ends with the last token as one of those that see their tokens."""
-    body = _starting(model, "phrases")
+    body = starting(model, "phrases")
     closed = next(one for one in body.node if one.op_type == "And" and _reads(body, one, "Less"))
     drop(closed)
 
@@ -58,7 +54,7 @@ def fusion_with_padding(model):
 
 def residuals_before_norms(model):
     """Fusion that adds to what its norms read."""
-    body = _starting(model, "fusion")
+    body = starting(model, "fusion")
     added = node(body, "Add")
     added.input[0] = body.input[0]
 
@@ -103,12 +99,12 @@ def first_boxes_of_one_size(model):
 
 def worst_places(model):
     """The places that score lowest."""
-    set_attribute(node(_starting(model, "first_boxes"), "TopK", 1), "largest", 0)
+    set_attribute(node(starting(model, "first_boxes"), "TopK", 1), "largest", 0)
 
 
 def columns_first(model):
     """Positions of queries with columns before rows."""
-    set_constant(constant(_starting(model, "level_positions"), [1, 0, 2, 3]), [0, 1, 2, 3])
+    set_constant(constant(starting(model, "level_positions"), [1, 0, 2, 3]), [0, 1, 2, 3])
 
 
 def boxes_without_reference(model):
@@ -119,7 +115,7 @@ def boxes_without_reference(model):
 
 def queries_without_text(model):
     """Queries that do not read the text."""
-    body = _starting(model, "object_layer")
+    body = starting(model, "object_layer")
     added = [one for one in body.node if one.op_type == "Add"][3]
     drop(added)
 
@@ -139,7 +135,7 @@ def scores_of_padding(model):
 
 def other_turns(model):
     """Positions of places as DETR has them, whose sines are slower."""
-    body = _starting(model, "sine_positions")
+    body = starting(model, "sine_positions")
     periods = next(
         one
         for one in body.node

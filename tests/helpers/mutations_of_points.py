@@ -11,18 +11,14 @@ from helpers.graph_edits import (
     producer,
     set_attribute,
     set_constant,
+    starting,
     through,
 )
 
 
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
-
-
 def counted_at_edges(model):
     """Positions of rows and columns that are counted at their lower edges."""
-    body = _starting(model, "sine_positions")
+    body = starting(model, "sine_positions")
     for one in [one for one in body.node if one.op_type == "Sub"]:
         drop(one)
 
@@ -42,7 +38,7 @@ def exchanged_halves(model):
 
 def larger_sides(model):
     """Points that are boxes with sides of more than a half."""
-    body = _starting(model, "learned_queries")
+    body = starting(model, "learned_queries")
     expanded = node(body, "Expand")
     cast = producer(body, expanded.input[0])
     set_constant(producer(body, cast.input[0]), 0.6)
@@ -57,19 +53,19 @@ def queries_of_whole_maps(model):
 
 def worst_places(model):
     """The places that score lowest."""
-    set_attribute(node(_starting(model, "proposed_queries"), "TopK"), "largest", 0)
+    set_attribute(node(starting(model, "proposed_queries"), "TopK"), "largest", 0)
 
 
 def exchanged_ranks(model):
     """Queries in the order of scores, but the first after the second."""
-    body = _starting(model, "proposed_queries")
+    body = starting(model, "proposed_queries")
     best, count = node(body, "TopK").output[1], 7
     through(body, best, "Gather", [1, 0, *range(2, count)], axis=1)
 
 
 def unnormed_queries(model):
     """Queries of boxes without the norm."""
-    body = _starting(model, "proposed_queries")
+    body = starting(model, "proposed_queries")
     last = [one for one in body.node if "norm" in one.op_type][-1]
     drop(last)
     last.domain = ""
@@ -95,20 +91,20 @@ def offsets_from_corners(model):
 
 def scale_of_contents(model):
     """Scores of contents and positions with the scale of contents alone."""
-    body = _starting(model, "conditional_attention")
+    body = starting(model, "conditional_attention")
     mixed = next(one for one in body.node if one.op_type == "own_mix")
     set_attribute(mixed, "scale", attribute(mixed, "scale") * 2**0.5)
 
 
 def sines_without_factors(model):
     """Sines of points that queries do not scale."""
-    scaled = node(_starting(model, "scaled_sines"), "Mul")
+    scaled = node(starting(model, "scaled_sines"), "Mul")
     drop(scaled)
 
 
 def columns_first(model):
     """Sines of points with columns before rows."""
-    set_constant(constant(_starting(model, "point_sines"), [1, 0]), [0, 1])
+    set_constant(constant(starting(model, "point_sines"), [1, 0]), [0, 1])
 
 
 def contents_without_positions(model):
@@ -121,7 +117,7 @@ def contents_without_positions(model):
 
 def keys_without_positions(model):
     """Attention of queries to one another whose keys have no positions."""
-    added = node(_starting(model, "mutual_attention"), "Add", 1)
+    added = node(starting(model, "mutual_attention"), "Add", 1)
     drop(added)
 
 

@@ -1,16 +1,21 @@
 """Mutations of queries that begin as places of an image: boxes, offsets, sampling, ranks, pyramid."""
 
-from helpers.graph_edits import drop, function, named, node, producer, set_attribute, set_constant, through
-
-
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
+from helpers.graph_edits import (
+    drop,
+    function,
+    named,
+    node,
+    producer,
+    set_attribute,
+    set_constant,
+    starting,
+    through,
+)
 
 
 def _sampled(model, **attributes):
     """Sampling with other attributes, in every level."""
-    samples = [one for one in _starting(model, "deformable_attention").node if one.op_type == "GridSample"]
+    samples = [one for one in starting(model, "deformable_attention").node if one.op_type == "GridSample"]
     for one in samples:
         for name, value in attributes.items():
             set_attribute(one, name, value)
@@ -33,7 +38,7 @@ def nearest_places(model):
 
 def offsets_from_corners(model):
     """Offsets from a box's lower right corner, as if it were the centre's."""
-    body = _starting(model, "deformable_attention")
+    body = starting(model, "deformable_attention")
     centre, extent = [one for one in body.node if one.op_type == "Slice"][:2]
     moved = next(one for one in body.node if one.op_type == "Add" and centre.output[0] in one.input)
     moved.input[list(moved.input).index(centre.output[0])] = extent.output[0]
@@ -41,13 +46,13 @@ def offsets_from_corners(model):
 
 def undivided_offsets(model):
     """Offsets that are not shared among points."""
-    divided = node(_starting(model, "deformable_attention"), "Div")
+    divided = node(starting(model, "deformable_attention"), "Div")
     drop(divided)
 
 
 def shares_of_each_head(model):
     """Shares that sum to 1 over heads, not over points."""
-    set_attribute(node(_starting(model, "deformable_attention"), "Softmax"), "axis", 2)
+    set_attribute(node(starting(model, "deformable_attention"), "Softmax"), "axis", 2)
 
 
 def boxes_without_reference(model):
@@ -58,12 +63,12 @@ def boxes_without_reference(model):
 
 def worst_places(model):
     """The places that score lowest."""
-    set_attribute(node(_starting(model, "proposals"), "TopK", 1), "largest", 0)
+    set_attribute(node(starting(model, "proposals"), "TopK", 1), "largest", 0)
 
 
 def exchanged_ranks(model):
     """Queries in the order of scores, but the first after the second."""
-    body = _starting(model, "proposals")
+    body = starting(model, "proposals")
     taken = node(body, "TopK", 1)
     best, count = taken.output[1], 7
     through(body, best, "Gather", [1, 0, *range(2, count)], axis=1)
@@ -91,14 +96,14 @@ def rows_for_columns(model):
 
 def positions_of_columns_first(model):
     """Positions of the coarsest map with columns before rows."""
-    body = _starting(model, "map_positions")
+    body = starting(model, "map_positions")
     joined = [one for one in body.node if one.op_type == "Concat"][-1]
     joined.input[0], joined.input[1] = joined.input[1], joined.input[0]
 
 
 def cross_attention_without_positions(model):
     """Attention to the maps whose offsets do not know the box."""
-    body = _starting(model, "proposal_layer")
+    body = starting(model, "proposal_layer")
     read = next(one for one in body.node if one.op_type.startswith("deformable_attention"))
     query = producer(body, read.input[0])
     read.input[0] = query.input[0]
@@ -113,7 +118,7 @@ def largest_residuals(model):
 
 def drop_narrow_convolution(model):
     """Pairs of convolutions without the one of 1 by 1."""
-    added = node(_starting(model, "convolution_pair"), "Add")
+    added = node(starting(model, "convolution_pair"), "Add")
     drop(added)
 
 
@@ -126,7 +131,7 @@ def smooth_doubling(model):
 
 def twice_as_long_offsets(model):
     """Offsets of the whole box's side where they are of a share of it."""
-    body = _starting(model, "deformable_attention")
+    body = starting(model, "deformable_attention")
     scaled = [one for one in body.node if one.op_type == "Mul"][1]
     cast = producer(body, scaled.input[1])
     set_constant(producer(body, cast.input[0]), 1.5)

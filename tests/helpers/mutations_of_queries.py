@@ -1,11 +1,6 @@
 """Mutations of queries over an image: its network, positions, masks, attention both ways."""
 
-from helpers.graph_edits import drop, function, node, set_attribute, through
-
-
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
+from helpers.graph_edits import drop, function, node, set_attribute, starting, through
 
 
 def ignore_padding(model):
@@ -17,14 +12,14 @@ def ignore_padding(model):
 
 def padding_is_counted(model):
     """Positions of rows and columns that count padding."""
-    body = _starting(model, "sine_positions")
+    body = starting(model, "sine_positions")
     count = node(body, "CastLike")
     through(body, count.output[0], "Max", 1.0)
 
 
 def rows_for_columns(model):
     """Positions whose columns are counted down the rows."""
-    body = _starting(model, "sine_positions")
+    body = starting(model, "sine_positions")
     second = [one for one in body.node if one.op_type == "CumSum"][1]
     first = node(body, "CumSum")
     second.input[1] = first.input[1]
@@ -32,7 +27,7 @@ def rows_for_columns(model):
 
 def counted_from_zero(model):
     """Positions that begin with 0."""
-    body = _starting(model, "sine_positions")
+    body = starting(model, "sine_positions")
     for one in [one for one in body.node if one.op_type == "CumSum"]:
         set_attribute(one, "exclusive", 1)
 
@@ -46,28 +41,28 @@ def larger_mask_pixels(model):
 
 def values_with_positions(model):
     """Values of the places' attention that have positions too."""
-    body = _starting(model, "query_layer")
+    body = starting(model, "query_layer")
     attention = next(one for one in body.node if one.op_type.startswith("separate_attention"))
     attention.input[2] = attention.input[1]
 
 
 def drop_residual(model):
     """A residual layer without what it reads."""
-    body = _starting(model, "residual_layer")
+    body = starting(model, "residual_layer")
     added = node(body, "Add", -1)
     drop(added)
 
 
 def linear_residual(model):
     """A residual layer without its last ReLU."""
-    body = _starting(model, "residual_layer")
+    body = starting(model, "residual_layer")
     act = node(body, "Relu", -1)
     drop(act)
 
 
 def average_pooling(model):
     """The mean of the stem's pixels, not the largest."""
-    body = _starting(model, "resnet_embedding")
+    body = starting(model, "resnet_embedding")
     pool = node(body, "MaxPool")
     pool.op_type = "AveragePool"
 

@@ -1,11 +1,16 @@
 """Mutations of queries that read maps: the norms of maps, the pyramid, the layers, the masks."""
 
-from helpers.graph_edits import become, constant, drop, function, node, set_attribute, set_constant, through
-
-
-def _starting(model, name):
-    """The first function whose name begins so."""
-    return next(one for one in model.functions if one.name.startswith(name))
+from helpers.graph_edits import (
+    become,
+    constant,
+    drop,
+    function,
+    node,
+    set_attribute,
+    set_constant,
+    starting,
+    through,
+)
 
 
 def not_shifted(model):
@@ -148,7 +153,7 @@ def corners_of_places(model):
 
 def unscaled_offsets(model):
     """Offsets from points that are not shares of a map."""
-    body = _starting(model, "deformable_attention")
+    body = starting(model, "deformable_attention")
     scaled = node(body, "Div")
     drop(scaled)
 

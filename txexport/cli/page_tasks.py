@@ -76,6 +76,7 @@ def rank_pages(
     pages: Sequence[Any]
     top_k, sizes = chosen.pop("top_k"), {name: one for name, one in chosen.items() if one is not None}
     model = answers.load()
+    model.rank_pages([], [], top_k=top_k, **sizes)  # checks the task and options before pages are read
     if vectors is None:  # each page is read once, for all queries
         pages, names = [*model.embed_pages([*images], **sizes)], [*images]
     else:

@@ -35,9 +35,9 @@ class Contract:
     `cache` is None if there is no cache. A step takes `step` and the past, or after an encoder
     `step_after_encoder` and the past. `lengths` are the names of the dimension of keys and values in and out,
     `logits` that of the dimension of scored tokens. `role` is that of a decoder without an encoder. Graphs of
-    the `hub` have the layout of other tools. The steps of `captured` graphs branch and copy between the
-    processor and a device as little as they can, so that CUDA can record them as one. `outputs` are the
-    outputs of every layer that the graphs also give, of `layer_outputs.OUTPUTS`.
+    the `hub` have the layout of other tools. Graphs that are `captured` avoid branches, and copies
+    between processor and device, so that CUDA can capture a step (CUDA graphs). `outputs` are the outputs of
+    every layer that the graphs also give, of `layer_outputs.OUTPUTS`.
     """
 
     name: str

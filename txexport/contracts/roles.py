@@ -30,7 +30,7 @@ SUFFIX = ".onnx"
 FOLDER = "onnx"  # of a bundle, in which clients of model hubs expect graphs
 DATA = "_data"  # suffix of the file of a graph's weights
 
-# Clients that need another layout than a hub's, or a graph more, and CUDA, which captures our own graphs
+# Values of export's `client`: clients that need another layout or one more graph, and CUDA for our graphs
 WEB, TRITON, OPENVINO, GENAI, CUDA = CLIENTS = ("web", "triton", "openvino", "genai", "cuda")
 
 # Names without `decoder` and `encoder`: other tools would take such a file for one of their own.

@@ -69,16 +69,16 @@ class GraphFacts:
     vector the head reads. `prefix_tokens` are the hidden states before the patches of an image. `vector` is
     the output that is the embedding of a sequence, if the graph pools it itself and not by BERT's pooler.
     With `sigmoid_scores`, each pair of a text and an image, or of an object and a label, has a probability of
-    its own. Heights and widths of images are multiples of `image_stride`, unless that is 0, and up
-    to `image_rest` pixels more. A sound has
-    `least_samples` or more, samples or frames, and a vector for every `vector_stride` of them; one in the
-    layers for every `layer_stride`, unless that is 0, which means the same number. Vectors of images, or of
-    sounds, stand in the places of tokens `image_token_id`; with `mutual_images`, all those of an image are
-    read in one step, and with `mutual_prompts` all tokens of a prompt. Squares of `merged_patches` a side
-    become one vector each, unless that is 0: images are of any size then, and each of `patch_heads` heads has
-    a score for each pair of an image's patches. In pixels, such a square has a side of `vector_side`, unless
-    that is 0. Tiles of an image, of `tile_side` vectors a side unless that is 0, are one map; with
-    `most_tiles`, a map of more is reduced, and only an image that is alone in a prompt is cut.
+    its own. Heights and widths of images are multiples of `image_stride`, unless that is 0, with a remainder
+    of up to `image_rest` pixels, which are not read. A sound has `least_samples` or more, samples or frames,
+    and a vector for every `vector_stride` of them; one in the layers for every `layer_stride`, unless that is
+    0, which means the same number. Vectors of images, or of sounds, stand in the places of tokens
+    `image_token_id`; with `mutual_images`, all those of an image are read in one step, and with
+    `mutual_prompts` all tokens of a prompt. Squares of `merged_patches` a side become one vector each, unless
+    that is 0: images are of any size then, and each of `patch_heads` heads has a score for each pair of an
+    image's patches. In pixels, such a square has a side of `vector_side`, unless that is 0. Tiles of an
+    image, of `tile_side` vectors a side unless that is 0, are one map; with `most_tiles`, a map of more is
+    reduced, and only an image that is alone in a prompt is cut.
     """
 
     vocab_size: int = 0

@@ -243,7 +243,7 @@ class DtypePlan:
 
 
 def _own_contract(options: ExportOptions) -> Contract:
-    """That of the native graphs."""
+    """The contract of the native graphs."""
     contract = of_cache(options.cache)
     return for_cuda(contract) if options.client == roles.CUDA else contract
 

@@ -1,10 +1,12 @@
-"""Settings that LW-DETR and RF-DETR share: a ViT of windows, what makes levels of its maps, and queries."""
+"""Parts that LW-DETR and RF-DETR share: a ViT with window attention, a projector, and queries."""
 
 from typing import Any
 
+from txexport.checkpoints.weight_map import Rules, Take
 from txexport.errors import CheckpointError
 from txexport.families import vit
 from txexport.families._config import Config, shortened
+from txexport.families.rt_detr import DEFORMABLE
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -26,7 +28,7 @@ from txexport.spec import (
 
 EPS, MAP_EPS = 1e-5, 1e-6  # of the norms of queries, and of maps, which have no settings
 LONGEST = 2**31  # of a width
-MOST = 640  # pixels of a side of reports and cases: that of published image processors
+MOST = 640  # pixels of a side in reports and cases, as published image processors make images
 DEFAULTS = {
     "hidden_expansion": 0.5,
     "c2f_num_blocks": 3,
@@ -82,6 +84,33 @@ def detector(config: Config, network: WindowedMapsSpec) -> EncoderSpec:
     return EncoderSpec(encoder=stack, head=head)
 
 
+def query_rules(
+    stack: MixedStackSpec, model: str, decoder: str, *, queries: str, boxes: str, norm: str
+) -> Rules:
+    """The parameters that both families store alike: proposals, queries, their boxes and scores.
+
+    `queries`, `boxes` and `norm` are the tensors' names, the last within the `decoder`.
+    """
+    rules: Rules = {
+        "encoder.proposals.vector.*": f"{model}.enc_output.0.*",
+        "encoder.proposals.norm.*": f"{model}.enc_output_norm.0.*",
+        "encoder.proposals.scores.*": f"{model}.enc_out_class_embed.0.*",
+        "encoder.queries.vectors": Take(f"{queries}.weight", parts=stack.groups),
+        "encoder.queries.changes": Take(f"{boxes}.weight", parts=stack.groups),
+        "encoder.query_norm.*": f"{decoder}.{norm}.*",
+        "head.scores.0.*": "class_embed.*",
+    }
+    for layer in range(2):
+        rules[f"encoder.query_position.layers.{layer}.*"] = f"{decoder}.ref_point_head.layers.{layer}.*"
+    for layer in range(stack.box_layers):
+        rules[f"encoder.proposals.box.{layer}.*"] = f"{model}.enc_out_bbox_embed.0.layers.{layer}.*"
+        rules[f"head.box.{layer}.*"] = f"bbox_embed.layers.{layer}.*"
+    for name, other in DEFORMABLE.items():
+        theirs = f"{decoder}.layers.{{i}}.cross_attn.{other}.*"
+        rules[f"encoder.query_layers.{{i}}.cross_attention.{name}.*"] = theirs
+    return rules
+
+
 def multiple(config: Config, key: str, width: int, gated: bool = False) -> int:
     """A width that is a setting times another one, rounded down; of a gated network two thirds, by eights."""
     result = int(min(width * config.number(key), LONGEST))
@@ -103,7 +132,10 @@ def windowed_maps(
     gated: FeedForwardSpec | None = None,
     **switches: Any,
 ) -> WindowedMapsSpec:
-    """A ViT with LayerScale whose layers but `everywhere` read windows; `switches` are those of the spec."""
+    """A ViT with LayerScale and window attention, but for the layers `everywhere`.
+
+    `switches` are fields of the spec.
+    """
     width, heads = network.integer("hidden_size"), network.integer("num_attention_heads")
     head_dim, patch, size = network.head_dim(width, heads), vit.patch_size(network), vit.image_size(network)
     network.expect(head_dim=head_dim)
@@ -136,7 +168,7 @@ def windowed_maps(
 
 
 def _fitting(pixels: int, patch: int, side: int) -> int:
-    """The pixels of a side's patches, up to those of MOST pixels, or of the next multiple of `side`."""
+    """The pixels of a side, at most MOST, rounded to patches and up to a multiple of `side` patches."""
     return -(-max(min(pixels, MOST) // patch, 1) // side) * side * patch
 
 
@@ -161,7 +193,7 @@ def read_layers(network: Config) -> list[int]:
 
 
 def whole_numbers(network: Config, key: str) -> list[int]:
-    """Numbers of layers, of which there may be one of 0, or none where null or nothing is stored."""
+    """A list of layers' numbers; empty where null or nothing is stored."""
     values = network.values.get(key) or []
     if not isinstance(values, list) or any(type(value) is not int for value in values):
         raise CheckpointError(f"{network.path}: {key} is {shortened(values)}, expected whole numbers")

@@ -1,4 +1,4 @@
-"""LW-DETR (Chen et al. 2024): a ViT of windows, and learned queries whose boxes begin as its places."""
+"""LW-DETR (Chen et al. 2024): a ViT with window attention; learned queries over the likeliest places."""
 
 import math
 
@@ -6,7 +6,6 @@ from txexport.checkpoints.weight_map import Naming, Rules, Table, Take, zeros
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _windowed, vit
 from txexport.families._config import Config, TensorNames, shortened
-from txexport.families.rt_detr import DEFORMABLE
 from txexport.spec import (
     EncoderSpec,
     MixedStackSpec,
@@ -118,7 +117,7 @@ def table(spec: EncoderSpec) -> Table:
             )
     for level, scale in enumerate(embedding.projector.scales):
         theirs = f"{PROJECTOR}.scale_layers.{level}"
-        rules |= level_rules(f"encoder.embedding.levels.{level}", theirs, embedding.projector)
+        rules |= _level_rules(f"encoder.embedding.levels.{level}", theirs, embedding.projector)
         narrow = scale == 2.0 and patches.hidden_size > NARROWED
         for number in range(len(embedding.read)):
             ours = f"encoder.embedding.levels.{level}.resize.{number}"
@@ -126,10 +125,8 @@ def table(spec: EncoderSpec) -> Table:
             if scale == 2.0:
                 rules[f"{ours}.finer.*"] = f"{layers}.{int(narrow)}.*"
             if narrow or scale == 0.5:
-                rules |= _convolution(
-                    f"{ours}.{'narrow' if narrow else 'coarser'}", f"{layers}.0", batched=True
-                )
-    return Table(rules | detector_rules(stack), NAMING, ("*.num_batches_tracked", *DROPPED))
+                rules |= _convolution(f"{ours}.{'narrow' if narrow else 'coarser'}", f"{layers}.0")
+    return Table(rules | _detector_rules(stack), NAMING, ("*.num_batches_tracked", *DROPPED))
 
 
 DROPPED = (  # of groups of queries for training, and layers that nothing reads
@@ -138,49 +135,32 @@ DROPPED = (  # of groups of queries for training, and layers that nothing reads
 )
 
 
-def level_rules(ours: str, theirs: str, projector: ProjectorSpec) -> Rules:
-    """The projector to a level, behind what resizes maps."""
-    batched = projector.layer_norm_eps is None
+def _level_rules(ours: str, theirs: str, projector: ProjectorSpec) -> Rules:
+    """The projector to a level, after maps are resized."""
     rules: Rules = {f"{ours}.norm.*": f"{theirs}.layer_norm.*"}
     for name, other in (("first", "conv1"), ("last", "conv2")):
-        rules |= _convolution(f"{ours}.{name}", f"{theirs}.projector_layer.{other}", batched)
+        rules |= _convolution(f"{ours}.{name}", f"{theirs}.projector_layer.{other}")
     for pair in range(projector.blocks):
         for number in range(2):
             source = f"{theirs}.projector_layer.bottlenecks.{pair}.conv{number + 1}"
-            rules |= _convolution(f"{ours}.pairs.{pair}.{number}", source, batched)
+            rules |= _convolution(f"{ours}.pairs.{pair}.{number}", source)
     return rules
 
 
-def _convolution(ours: str, theirs: str, batched: bool) -> Rules:
-    """A convolution and its norm, of a batch or of channels."""
-    rules: Rules = {f"{ours}.convolution.weight": f"{theirs}.conv.weight"}
-    if not batched:
-        return rules | {f"{ours}.norm.*": f"{theirs}.norm.*"}
+def _convolution(ours: str, theirs: str) -> Rules:
+    """A convolution and its batch norm."""
     stored = {"weight": "weight", "bias": "bias", "mean": "running_mean", "variance": "running_var"}
-    return rules | {f"{ours}.norm.{name}": f"{theirs}.norm.{other}" for name, other in stored.items()}
+    rules: Rules = {f"{ours}.norm.{name}": f"{theirs}.norm.{other}" for name, other in stored.items()}
+    return {f"{ours}.convolution.weight": f"{theirs}.conv.weight"} | rules
 
 
-def detector_rules(stack: MixedStackSpec) -> Rules:
+def _detector_rules(stack: MixedStackSpec) -> Rules:
     """Queries, the layers over them, and the head, of the first group of queries."""
-    rules: Rules = {
-        "encoder.proposals.vector.*": "model.enc_output.0.*",
-        "encoder.proposals.norm.*": "model.enc_output_norm.0.*",
-        "encoder.proposals.scores.*": "model.enc_out_class_embed.0.*",
-        "encoder.queries.vectors": Take("model.query_feat.weight", parts=stack.groups),
-        "encoder.queries.changes": Take("model.reference_point_embed.weight", parts=stack.groups),
-        "encoder.query_norm.*": f"{DECODER}.layernorm.*",
-        "head.scores.0.*": "class_embed.*",
-    }
-    for layer in range(2):
-        rules[f"encoder.query_position.layers.{layer}.*"] = f"{DECODER}.ref_point_head.layers.{layer}.*"
-    for layer in range(stack.box_layers):
-        rules[f"encoder.proposals.box.{layer}.*"] = f"model.enc_out_bbox_embed.0.layers.{layer}.*"
-        rules[f"head.box.{layer}.*"] = f"bbox_embed.layers.{layer}.*"
+    sources = {"queries": "model.query_feat", "boxes": "model.reference_point_embed", "norm": "layernorm"}
+    rules = _windowed.query_rules(stack, "model", DECODER, **sources)
     ours, theirs = "encoder.query_layers.{i}", f"{DECODER}.layers.{{i}}"
     for name in "qkvo":
         rules[f"{ours}.attention.{name}.*"] = f"{theirs}.self_attn.{name}_proj.*"
-    for name, other in DEFORMABLE.items():
-        rules[f"{ours}.cross_attention.{name}.*"] = f"{theirs}.cross_attn.{other}.*"
     rules |= {
         f"{ours}.attention_norm.*": f"{theirs}.self_attn_layer_norm.*",
         f"{ours}.cross_attention_norm.*": f"{theirs}.cross_attn_layer_norm.*",

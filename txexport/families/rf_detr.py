@@ -6,7 +6,6 @@ from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import _windowed, vit
 from txexport.families._config import Config, TensorNames, shortened
-from txexport.families.rt_detr import DEFORMABLE
 from txexport.spec import (
     Activation,
     EncoderSpec,
@@ -180,27 +179,13 @@ def _mask_rules(blocks: int) -> Rules:
 def _detector_rules(stack: MixedStackSpec) -> Rules:
     """Queries, the layers over them, and the head, of the first group of queries."""
     decoder, ours = "transformer.decoder", "encoder.query_layers.{i}"
-    rules: Rules = {
-        "encoder.proposals.vector.*": "transformer.enc_output.0.*",
-        "encoder.proposals.norm.*": "transformer.enc_output_norm.0.*",
-        "encoder.proposals.scores.*": "transformer.enc_out_class_embed.0.*",
-        "encoder.queries.vectors": Take("query_feat.weight", parts=stack.groups),
-        "encoder.queries.changes": Take("refpoint_embed.weight", parts=stack.groups),
-        "encoder.query_norm.*": f"{decoder}.norm.*",
-        "head.scores.0.*": "class_embed.*",
-    }
-    for layer in range(2):
-        rules[f"encoder.query_position.layers.{layer}.*"] = f"{decoder}.ref_point_head.layers.{layer}.*"
-    for layer in range(stack.box_layers):
-        rules[f"encoder.proposals.box.{layer}.*"] = f"transformer.enc_out_bbox_embed.0.layers.{layer}.*"
-        rules[f"head.box.{layer}.*"] = f"bbox_embed.layers.{layer}.*"
+    sources = {"queries": "query_feat", "boxes": "refpoint_embed", "norm": "norm"}
+    rules = _windowed.query_rules(stack, "transformer", decoder, **sources)
     theirs = f"{decoder}.layers.{{i}}"
     for part, name in enumerate("qkv"):
         for kind in ("weight", "bias"):
             fused = f"{theirs}.self_attn.in_proj_{kind}"
             rules[f"{ours}.attention.{name}.{kind}"] = Take(fused, part=part, parts=3)
-    for name, other in DEFORMABLE.items():
-        rules[f"{ours}.cross_attention.{name}.*"] = f"{theirs}.cross_attn.{other}.*"
     return rules | {
         f"{ours}.attention.o.*": f"{theirs}.self_attn.out_proj.*",
         f"{ours}.attention_norm.*": f"{theirs}.norm1.*",

@@ -20,7 +20,10 @@ COMPUTED = 3e-2  # some 60 roundings: random models of six layers reach 1.7e-2
 
 
 class Half:
-    """Rounding of float32 `wide` to numbers of `type`, with which a graph `computes`, or which it widens."""
+    """Numbers of the format `wide`, rounded to `type`.
+
+    A graph either `computes` with them, or widens them to float32.
+    """
 
     private = False
     rounding = None

@@ -35,15 +35,15 @@ class InstanceMasksSpec:
 
     @property
     def network(self) -> FeedForwardSpec:
-        """That of queries."""
+        """The feed-forward network of queries."""
         return FeedForwardSpec(self.hidden_size, self.inner, self.activation)
 
     @property
     def norm(self) -> NormSpec:
-        """That of queries."""
+        """The norm of queries."""
         return NormSpec(self.hidden_size, self.eps)
 
     @property
     def map_norm(self) -> NormSpec:
-        """That of places."""
+        """The norm of the map's places."""
         return NormSpec(self.hidden_size, self.map_eps)

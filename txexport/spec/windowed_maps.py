@@ -58,7 +58,7 @@ class ProjectorSpec:
 
 @dataclass(frozen=True)
 class WindowedMapsSpec:
-    """Maps of a ViT over images with a mask of their pixels, some of whose layers read windows alone.
+    """Feature maps of a ViT with window attention, for images with a mask of their pixels.
 
     The patches are cut into `side` by `side` windows, each with a copy of the learned token if there is one.
     Layers attend within a window, but those of `everywhere` to all windows (Li et al. 2022, 3). The hidden

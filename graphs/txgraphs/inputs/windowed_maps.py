@@ -16,7 +16,7 @@ from txgraphs.projector import projector_level
 
 @component("level_0", "level_1", "level_2", "level_3", "level_4", "level_5", "level_6", "level_7")
 def windowed_maps_embedding(spec: WindowedMapsSpec, g: Body, pixel_values: ir.Value) -> tuple[ir.Value, ...]:
-    """Levels made of the maps of a ViT, some of whose layers read windows alone (Chen et al. 2024, 3.1).
+    """Feature levels of a ViT with window attention (Chen et al. 2024, 3.1).
 
     pixel_values (B,channels,height,width) -> levels (B,R,C,W).
     """

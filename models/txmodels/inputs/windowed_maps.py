@@ -11,7 +11,7 @@ from txmodels.projector import ProjectorLevel
 
 
 class WindowedMapsEmbedding(nn.Module):
-    """Levels made of the maps of a ViT, some of whose layers read windows alone (Chen et al. 2024, 3.1)."""
+    """Feature levels of a ViT with window attention (Chen et al. 2024, 3.1)."""
 
     def __init__(self, spec: WindowedMapsSpec):
         super().__init__()

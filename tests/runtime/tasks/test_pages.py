@@ -350,6 +350,16 @@ def test_a_command_reads_each_page_once(bundle, tmp_path, monkeypatch):
     assert len(read) == 3
 
 
+def test_a_bundle_for_another_task_is_named_before_pages_are_read(bundle_of):
+    """By the command's own name, and without a look at the images."""
+    command = ["rank-pages", str(bundle_of("bert")), "a house", "--image", "nowhere.png"]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code != 0
+    assert "rank_pages needs an export with --task visual-document-retrieval" in " ".join(
+        result.output.split()
+    )
+
+
 def test_files_and_queries_that_are_none_are_named(bundle, model, tmp_path):
     np.savez(tmp_path / "bytes.npz", np.zeros((3, 4), np.uint8))
     np.savez(tmp_path / "none.npz")

@@ -9,6 +9,7 @@ import pytest
 import tiny_checkpoint
 import torch
 import transformers
+from helpers.photographs import write_photographs
 from PIL import Image
 
 import txexport
@@ -64,12 +65,7 @@ SEGMENTERS = {
 @pytest.fixture(scope="module")
 def photographs(tmp_path_factory):
     """Image files of several sizes; those of the first size stand apart."""
-    rng, folder = np.random.default_rng(5), tmp_path_factory.mktemp("images")
-    paths = [folder / f"{number}.png" for number in range(len(SIZES))]
-    for path, (height, width) in zip(paths, SIZES, strict=True):
-        coarse = Image.fromarray(rng.integers(0, 256, (5, 4, 3), np.uint8))
-        coarse.resize((width, height)).save(path)
-    return [str(path) for path in paths]
+    return write_photographs(tmp_path_factory.mktemp("images"), SIZES)
 
 
 @dataclass(frozen=True)

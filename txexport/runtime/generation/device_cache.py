@@ -1,4 +1,4 @@
-"""Static caches in the memory of a device, where rows are moved too. Shape letters are those of txmodels."""
+"""Static caches whose buffers, and moves of rows, stay on a device. Shape letters are those of txmodels."""
 
 from collections.abc import Mapping, Sequence
 

@@ -22,8 +22,8 @@ from txexport.spec import VisualRetrieverSpec
 def paged(model: Any, inputs: Mapping[str, Tensor], spec: VisualRetrieverSpec) -> dict[str, Tensor]:
     """The vectors (B,S,D) of tokens, and those (N,W) of images, if there are any.
 
-    As its processor does, texts whose tokens all attend to each other are marked as a prefix, and the patches
-    of several images are padded to one number.
+    Inputs are those of the original's processor: ColPali's tokens all have type 0, which makes its attention
+    bidirectional, and images are padded to the most patches of one.
     """
     ids = inputs[INPUT_IDS]
     images = {name: value for name, value in inputs.items() if name not in (INPUT_IDS, ATTENTION_MASK)}

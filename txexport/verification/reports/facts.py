@@ -34,7 +34,7 @@ def facts_line(report: Report) -> str:
 
 
 def _bounds(report: Report) -> str:
-    """The bound of errors, with those of number formats that have another one."""
+    """The error bound, and in brackets those of number formats with a wider one."""
     least: dict[str, float] = {}
     for case in counts.counted(report.cases):
         for check in case.checks if case.runtime is not None else ():
