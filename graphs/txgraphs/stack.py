@@ -67,8 +67,9 @@ def embedded(
     masked = spec.embedding.masked or spec.embedding.dropped is not None
     mask = inputs.get(names.ATTENTION_MASK) if masked else None
     tokens = inputs[names.INPUT_IDS], places, inputs.get(names.TOKEN_TYPE_IDS), mask
-    images = inputs.get(names.IMAGE_FEATURES) if spec.embedding.image_token_id is not None else None
-    return embedding(spec.embedding, graph / f"{stack}.embedding", *tokens, images)
+    reads = spec.embedding.image_token_id is not None and names.IMAGE_FEATURES in inputs
+    images = {"image_features": inputs[names.IMAGE_FEATURES]} if reads else {}
+    return embedding(spec.embedding, graph / f"{stack}.embedding", *tokens, **images)
 
 
 def rotary_context(

@@ -20,13 +20,13 @@ def embedding(
     positions: ir.Value,
     token_type_ids: ir.Value | None,
     attention_mask: ir.Value | None,
-    image_features: ir.Value | None,
+    **images: ir.Value,
 ) -> ir.Value:
     """Word, position and token type embeddings, added (Vaswani et al. 2017, 3.4; Devlin et al. 2019, 3).
 
     Tables narrower than the stack are projected to its width (Lan et al. 2020, 3.1). All (B,S), or positions
     (1,S) -> x (B,S,W). With one token type, token_type_ids are not needed; only token dropout and masked
-    vectors need the mask. image_features (N,W) are those of the images among the tokens.
+    vectors need the mask. Where tokens stand for images, image_features (N,W) are their vectors.
     """
     op = g.op
     words = g.table("word.weight").lookup(op, input_ids)  # (B, S, W)
@@ -36,7 +36,7 @@ def embedding(
     if spec.dropped is not None:
         words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
     if spec.scale != 1 or spec.image_token_id is not None:
-        words = _scaled(spec, g, words, input_ids, image_features)
+        words = _scaled(spec, g, words, input_ids, images.get("image_features"))
     if spec.norm is not None and spec.norm_first:
         words = norm(spec.norm, g / "norm", words)
     if spec.position.table:
