@@ -407,6 +407,13 @@ OWLVIT = {
     },
     "vision_config": VIT | {"image_size": 30, "patch_size": 6},
 }
+CLIPSEG = OWLVIT | {
+    "projection_dim": 40,
+    **{"reduce_dim": 20, "decoder_num_attention_heads": 2, "decoder_intermediate_size": 50},
+    **{"extract_layers": [0, 2, 1], "conditional_layer": 1},
+    "text_config": OWLVIT["text_config"] | {"eos_token_id": VOCAB - 1, "bos_token_id": 0},
+    "vision_config": VIT | {"num_hidden_layers": 4},
+}
 # Of ClapFeatureExtractor, for the tiny model: a second in up to 128 frames.
 CLAP_SOUNDS = {
     **{"feature_size": 8, "sampling_rate": 8000, "hop_length": 80, "max_length_s": 1},
@@ -1205,6 +1212,7 @@ FAMILIES = {
     "swinv2": ("Swinv2Model", SWIN | {"pretrained_window_sizes": [3, 0, 6]}),
     "clip": ("CLIPModel", CLIP),
     "owlvit": ("OwlViTForObjectDetection", OWLVIT),
+    "clipseg": ("CLIPSegForImageSegmentation", CLIPSEG),
     "grounding-dino": ("GroundingDinoForObjectDetection", GROUNDING_DINO),
     "owlv2": ("Owlv2ForObjectDetection", OWLVIT),
     "clap": ("ClapModel", CLAP),

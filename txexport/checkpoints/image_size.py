@@ -23,7 +23,7 @@ ANY_SIZE = (
     *("segformer", "glpn", "maskformer", "mask2former", "detr", "table-transformer", "rt_detr", "rt_detr_v2"),
     *("d_fine", "dab-detr", "lw_detr", "rf_detr"),
     *("grounding-dino", "resnet", "convnext", "convnextv2", "hiera", "upernet"),
-    *("deformable_detr", "conditional_detr", "donut-swin"),
+    *("deformable_detr", "conditional_detr", "donut-swin", "clipseg"),
 )
 LEARNED = ("cls_token", "distillation_token", "class_embedding")  # vectors before the patches
 # The projection of patches, and the table of positions, of ViT and of CLIP.

@@ -140,7 +140,7 @@ def joint_rules() -> Rules:
 
 def text_rules(tower: str, prefix: str) -> Rules:
     """Tensor names of the text encoder, by its prefix here and in the checkpoint."""
-    return _layer_rules(tower, prefix) | {
+    return layer_rules(f"{tower}.layers.{{i}}", f"{prefix}encoder.layers.{{i}}") | {
         f"{tower}.embedding.word.*": f"{prefix}embeddings.token_embedding.*",
         f"{tower}.embedding.position.*": f"{prefix}embeddings.position_embedding.*",
         f"{tower}.final_norm.*": f"{prefix}final_layer_norm.*",
@@ -150,7 +150,7 @@ def text_rules(tower: str, prefix: str) -> Rules:
 def vision_rules(tower: str, prefix: str) -> Rules:
     """Tensor names of the image encoder without the post-norm, which some models apply to hidden states."""
     embeddings = f"{prefix}embeddings"
-    return _layer_rules(tower, prefix) | {
+    return layer_rules(f"{tower}.layers.{{i}}", f"{prefix}encoder.layers.{{i}}") | {
         f"{tower}.embedding.tokens.0.weight": Take(f"{embeddings}.class_embedding", no_leading_axis=True),
         f"{tower}.embedding.position.*": f"{embeddings}.position_embedding.*",
         f"{tower}.embedding.project.*": f"{embeddings}.patch_embedding.*",
@@ -158,8 +158,8 @@ def vision_rules(tower: str, prefix: str) -> Rules:
     }
 
 
-def _layer_rules(tower: str, prefix: str) -> Rules:
-    layer, source = f"{tower}.layers.{{i}}", f"{prefix}encoder.layers.{{i}}"
+def layer_rules(layer: str, source: str) -> Rules:
+    """Tensor names of a layer, by its name here and in the checkpoint."""
     return {
         f"{layer}.attention.q.*": f"{source}.self_attn.q_proj.*",
         f"{layer}.attention.k.*": f"{source}.self_attn.k_proj.*",

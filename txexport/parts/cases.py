@@ -37,6 +37,11 @@ class DescribedCase(DualEncoderCase):
 
 
 @dataclass(frozen=True)
+class DescribedSegmentsCase(DualEncoderCase):
+    """Texts and images: every text may describe a part of every image. The reference reads each alone."""
+
+
+@dataclass(frozen=True)
 class PromptCase:
     """Images, and for each of them groups of points with labels, and maybe a box or a mask for each group."""
 

@@ -10,6 +10,7 @@ from txexport.parts.inputs import input_of
 from txexport.spec import (
     CrossVisionLanguageSpec,
     DecoderSpec,
+    DescribedSegmentsSpec,
     DualEncoderSpec,
     EncoderSpec,
     GroundedSpec,
@@ -56,6 +57,7 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     """Raise UnsupportedError if a model's layers cannot return one of `outputs`."""
     tasks: dict[type, str] = {PromptableSpec: "mask-generation"}
     tasks[VisualRetrieverSpec] = "visual-document-retrieval"
+    tasks[DescribedSegmentsSpec] = "image-segmentation by texts"
     tasks |= dict.fromkeys((VisionLanguageSpec, CrossVisionLanguageSpec), "image-text-to-text")
     without = PromptableSpec | OpenVocabularySpec | GroundedSpec | VisualRetrieverSpec
     if isinstance(spec, without) or type(spec) in tasks:

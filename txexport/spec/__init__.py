@@ -17,6 +17,7 @@ from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.depth import DepthSpec, StagedDepthSpec
+from txexport.spec.described_segments import DescribedSegmentsSpec
 from txexport.spec.distribution_stack import AggregationPyramidSpec, DistributionStackSpec
 from txexport.spec.dual_attention import DualStageSpec, PicturesSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
@@ -171,6 +172,7 @@ __all__ = [
     "DeformableStackSpec",
     "DenseAndExpertsSpec",
     "DepthSpec",
+    "DescribedSegmentsSpec",
     "DisentangledAttentionSpec",
     "DistributionStackSpec",
     "DualEncoderSpec",

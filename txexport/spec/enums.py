@@ -132,6 +132,7 @@ class Architecture(StrEnum):
     PROMPTABLE = "promptable"
     OPEN_VOCABULARY = "open-vocabulary"
     GROUNDED = "grounded"
+    DESCRIBED_SEGMENTS = "described-segments"
     VISION_LANGUAGE = "vision-language"
     CROSS_VISION_LANGUAGE = "cross-vision-language"
     VISUAL_RETRIEVER = "visual-retriever"

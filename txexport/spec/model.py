@@ -7,6 +7,7 @@ have a `head` on the `stack` under it, which knows `vocab_size` tokens, 0 where 
 
 from txexport.spec.cross_vision_language import CrossVisionLanguageSpec
 from txexport.spec.decoder import DecoderSpec
+from txexport.spec.described_segments import DescribedSegmentsSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.encoder import EncoderSpec
 from txexport.spec.encoder_decoder import EncoderDecoderSpec
@@ -24,6 +25,7 @@ ModelSpec = (
     | PromptableSpec
     | OpenVocabularySpec
     | GroundedSpec
+    | DescribedSegmentsSpec
     | VisionLanguageSpec
     | CrossVisionLanguageSpec
     | VisualRetrieverSpec

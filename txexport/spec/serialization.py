@@ -24,6 +24,7 @@ TYPES: dict[str, type] = {
     "promptable": specs.PromptableSpec,
     "open_vocabulary": specs.OpenVocabularySpec,
     "grounded": specs.GroundedSpec,
+    "described_segments": specs.DescribedSegmentsSpec,
     "vision_language": specs.VisionLanguageSpec,
     "cross_vision_language": specs.CrossVisionLanguageSpec,
     "visual_retriever": specs.VisualRetrieverSpec,

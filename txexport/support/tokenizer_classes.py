@@ -80,7 +80,9 @@ _ROWS = {  # by name, without "Tokenizer"
     ),
     "BigBird": _row("<s> </s> <unk> [SEP] <pad> [CLS] [MASK]", "big_bird"),
     "Blenderbot": _row(ROBERTA, "blenderbot"),
-    "CLIP": _row("<|startoftext|> <|endoftext|> <|endoftext|> - <|endoftext|> - -", "clip owlv2 owlvit"),
+    "CLIP": _row(
+        "<|startoftext|> <|endoftext|> <|endoftext|> - <|endoftext|> - -", "clip clipseg owlv2 owlvit"
+    ),
     "Camembert": _row(ROBERTA, "camembert"),
     "CodeGen": _row(GPT2),
     "CodeLlama": _row(LLAMA_TOKENS, more=INFILLING),

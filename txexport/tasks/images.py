@@ -77,6 +77,13 @@ ROWS = (
         ),
     ),
     Task(
+        "image-segmentation",
+        (Architecture.DESCRIBED_SEGMENTS,),
+        HeadKind.NONE,
+        "CLIPSegForImageSegmentation",
+        ("segment", "embed"),
+    ),
+    Task(
         "pose-estimation",
         (Architecture.ENCODER,),
         HeadKind.POSE,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from txexport.spec import (
     CrossVisionLanguageSpec,
     DecoderSpec,
+    DescribedSegmentsSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
@@ -17,6 +18,7 @@ from txexport.spec import (
 from txgraphs._graph import Graph
 from txgraphs.architectures.cross_vision_language import cross_vision_language_models
 from txgraphs.architectures.decoder import decoder_models
+from txgraphs.architectures.described_segments import described_segments_models
 from txgraphs.architectures.dual_encoder import dual_encoder_models
 from txgraphs.architectures.encoder import encoder_models
 from txgraphs.architectures.encoder_decoder import encoder_decoder_models
@@ -34,6 +36,7 @@ BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     PromptableSpec: promptable_models,
     OpenVocabularySpec: open_vocabulary_models,
     GroundedSpec: grounded_models,
+    DescribedSegmentsSpec: described_segments_models,
     CrossVisionLanguageSpec: cross_vision_language_models,
     VisualRetrieverSpec: visual_retriever_models,
     VisionLanguageSpec: vision_language_models,

@@ -3,6 +3,7 @@
 from txexport.spec import (
     CrossVisionLanguageSpec,
     DecoderSpec,
+    DescribedSegmentsSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
@@ -14,6 +15,7 @@ from txexport.spec import (
 )
 from txmodels.architectures.cross_vision_language import CrossVisionLanguageModel
 from txmodels.architectures.decoder import DecoderModel
+from txmodels.architectures.described_segments import DescribedSegmentsModel
 from txmodels.architectures.dual_encoder import DualEncoderModel
 from txmodels.architectures.encoder import EncoderModel
 from txmodels.architectures.encoder_decoder import EncoderDecoderModel
@@ -31,6 +33,7 @@ ARCHITECTURES: dict[type, type] = {
     PromptableSpec: PromptableModel,
     OpenVocabularySpec: OpenVocabularyModel,
     GroundedSpec: GroundedModel,
+    DescribedSegmentsSpec: DescribedSegmentsModel,
     CrossVisionLanguageSpec: CrossVisionLanguageModel,
     VisualRetrieverSpec: VisualRetrieverModel,
     VisionLanguageSpec: VisionLanguageModel,

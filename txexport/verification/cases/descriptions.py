@@ -14,7 +14,7 @@ from txexport.contracts.names import (
     TEXT_EMBEDS,
     TOKEN_TYPE_IDS,
 )
-from txexport.parts.cases import DescribedCase
+from txexport.parts.cases import DescribedCase, DescribedSegmentsCase
 from txexport.parts.grounded import GroundedCase
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.ranks import in_ranks
@@ -63,6 +63,45 @@ def run_grounded(runner: GraphRunner, reference: Reference, case: GroundedCase) 
     queries = result[PRED_BOXES].shape[1]
     expected = in_ranks(lambda: reference.encode(inputs), result, queries)
     return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
+
+
+def run_described_segments(
+    runner: GraphRunner, reference: Reference, case: DescribedSegmentsCase
+) -> list[Outcome]:
+    """Vectors of texts and images, and the logits of pixels.
+
+    The reference reads each text alone, once for every image.
+    """
+    texts, count = {INPUT_IDS: case.input_ids, ATTENTION_MASK: case.attention_mask}, len(case.signals)
+    results = _segmented(runner, texts, case.signals)
+    pairs: RolePairs = {}
+    for row, mask in enumerate(case.attention_mask.astype(bool)):
+        text = {name: array[row : row + 1, mask] for name, array in texts.items()}
+        expected = reference.encode(_for_each(count, text) | {PIXEL_VALUES: case.signals})
+        parts = {TEXT_EMBEDS: np.s_[row], LOGITS: np.s_[:, row], IMAGE_EMBEDS: np.s_[:]}
+        truths = expected | {TEXT_EMBEDS: expected[TEXT_EMBEDS][0]}
+        for role, result in results.items():
+            for name, array in result.items():
+                pairs.setdefault((role, name), []).append((array[parts[name]], truths[name]))
+    return [Outcome(name, pairs[role, name], graph=runner.file(role)) for role, name in pairs]
+
+
+def _segmented(runner: GraphRunner, texts: Arrays, pixels: np.ndarray) -> dict[str, Arrays]:
+    """The outputs of each graph; logits (B,T,height,width)."""
+    graphs, count = runner.manifest.graphs, len(texts[INPUT_IDS])
+    inputs = {
+        roles.TEXT: texts,
+        roles.VISION: {PIXEL_VALUES: pixels},
+        roles.MODEL: _for_each(len(pixels), texts) | {PIXEL_VALUES: np.repeat(pixels, count, axis=0)},
+    }
+    results = {role: runner.run(role, **one) for role, one in inputs.items() if role in graphs}
+    if roles.MODEL in results:
+        logits = results[roles.MODEL][LOGITS]
+        results[roles.MODEL] = {LOGITS: logits.reshape(len(pixels), count, *logits.shape[1:])}
+    if roles.MASK_DECODER in graphs:
+        vectors = results[roles.TEXT] | results[roles.VISION]
+        results[roles.MASK_DECODER] = runner.run(roles.MASK_DECODER, **vectors)
+    return results
 
 
 def _results(runner: GraphRunner, texts: Arrays, pixels: np.ndarray) -> dict[str, Arrays]:

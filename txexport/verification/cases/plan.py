@@ -13,6 +13,7 @@ from txexport.parts import cases as seeded
 from txexport.parts.cases import (
     DecoderCase,
     DescribedCase,
+    DescribedSegmentsCase,
     DualEncoderCase,
     EncoderCase,
     GreedyCase,
@@ -24,7 +25,7 @@ from txexport.parts.part import SignalCase, Skipped, View
 from txexport.spec import ModelSpec, StackSpec
 from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
-from txexport.verification.cases.descriptions import run_described, run_grounded
+from txexport.verification.cases.descriptions import run_described, run_described_segments, run_grounded
 from txexport.verification.cases.pages import run_pages
 from txexport.verification.cases.prompts import run_prompts
 from txexport.verification.checks import CONTENTS, PROCESSORS, Reach
@@ -90,6 +91,7 @@ RUNS: dict[type, Callable[..., list[runs.Outcome]]] = {
     DualEncoderCase: runs.run_dual_encoder,
     PromptCase: run_prompts,
     DescribedCase: run_described,
+    DescribedSegmentsCase: run_described_segments,
     GroundedCase: run_grounded,
     PageCase: run_pages,
     DecoderCase: runs.run_decoder,

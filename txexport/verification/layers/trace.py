@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from txmodels.architectures import (
     CrossVisionLanguageModel,
+    DescribedSegmentsModel,
     DualEncoderModel,
     GroundedModel,
     OpenVocabularyModel,
@@ -101,7 +102,7 @@ class Trace:
             return self.model.images(**inputs) if role == roles.IMAGE_ENCODER else self.model.masks(inputs)
         if isinstance(self.model, GroundedModel):
             return self.model.described(**inputs)
-        if isinstance(self.model, OpenVocabularyModel):
+        if isinstance(self.model, OpenVocabularyModel | DescribedSegmentsModel):
             if role == roles.TEXT:
                 return self.model.texts(**inputs)
             return self.model.images(**inputs) if role == roles.VISION else self.model.scores(**inputs)

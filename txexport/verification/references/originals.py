@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from txmodels.architectures import (
     CrossVisionLanguageModel,
+    DescribedSegmentsModel,
     DualEncoderModel,
     GroundedModel,
     OpenVocabularyModel,
@@ -143,7 +144,7 @@ def encoded(model: Any, **inputs: Tensor) -> dict[str, Tensor]:
         return model.media(**inputs)
     if isinstance(model, VisualRetrieverModel):
         return model.pages(**inputs)
-    if isinstance(model, OpenVocabularyModel | GroundedModel):
+    if isinstance(model, OpenVocabularyModel | GroundedModel | DescribedSegmentsModel):
         return model.described(**inputs)
     return model.encode(**inputs) if model.reads_tokens else model.encode_signal(*inputs.values())
 

@@ -36,13 +36,14 @@ from txexport.contracts.names import (
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.parts import architecture_of
-from txexport.spec import Architecture, VisionLanguageSpec, VisualRetrieverSpec
+from txexport.spec import Architecture, DescribedSegmentsSpec, VisionLanguageSpec, VisualRetrieverSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.caches import cached
 from txexport.verification.references.captioned import captioned
 from txexport.verification.references.crossed import attended, with_image_mask
 from txexport.verification.references.dequantised import DequantisedCheckpoint
+from txexport.verification.references.described_segments import described_segments
 from txexport.verification.references.originals import (
     ids_of,
     in_order,
@@ -133,6 +134,8 @@ class Transformers:
         renamed = self._own_inputs(inputs)
         if isinstance(self.spec, VisualRetrieverSpec):
             return {name: one.numpy() for name, one in paged(self.model, renamed, self.spec).items()}
+        if isinstance(self.spec, DescribedSegmentsSpec):
+            return described_segments(self.model, renamed)
         order = {"noise": in_order(self.model, renamed)} if self.shuffles else {}
         outputs = self.model(**renamed, **self.arguments, **order)
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}
