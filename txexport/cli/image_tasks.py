@@ -115,6 +115,12 @@ def depth(
 @options.bundle
 @options.texts("IMAGES")
 @click.option(
+    "--text",
+    "described",
+    multiple=True,
+    help="Text that describes a part, for a model that reads texts; repeatable.",
+)
+@click.option(
     "--kind",
     type=click.Choice(["panoptic", "instance", "semantic"]),
     show_default="the first that the model has",
@@ -132,7 +138,7 @@ def depth(
     type=SHARE,
     default=0.5,
     show_default=True,
-    help="Pixels with a lower score belong to no panoptic part.",
+    help="Pixels with a lower score belong to no panoptic part, and to no part of a text.",
 )
 @click.option(
     "--overlap-mask-area-threshold",
@@ -146,16 +152,22 @@ def depth(
     type=click.Path(path_type=Path),
     help="Write the image with its parts in colours to this file; for several, a folder of PNG files.",
 )
+@options.long_texts
 @options.batch_size
 @options.answers(options.IMAGES)
 def segment(
-    answers: Answers, texts: tuple[str, ...], file: Path | None, draw: Path | None, **chosen: Any
+    answers: Answers,
+    texts: tuple[str, ...],
+    file: Path | None,
+    described: tuple[str, ...],
+    draw: Path | None,
+    **chosen: Any,
 ) -> None:
-    """Segment the image files IMAGES: the label of every pixel, or parts with a score.
+    """Segment the image files IMAGES: the label of every pixel, parts with a score, or parts of each --text.
 
     Prints each part with its share of the pixels. --json gives masks as run lengths, --draw a picture.
     """
-    windows = answers.ask(inputs.lines(texts, file), "segment", **chosen)
+    windows = answers.ask(inputs.lines(texts, file), "segment", texts=list(described) or None, **chosen)
     if draw is not None:
         windows = drawings(windows, draw, file is None and len(texts) == 1, with_segments)
     record = _masks if answers.as_json else _shares

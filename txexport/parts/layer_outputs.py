@@ -59,7 +59,7 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
     tasks[VisualRetrieverSpec] = "visual-document-retrieval"
     tasks[DescribedSegmentsSpec] = "image-segmentation by texts"
     tasks |= dict.fromkeys((VisionLanguageSpec, CrossVisionLanguageSpec), "image-text-to-text")
-    without = PromptableSpec | OpenVocabularySpec | GroundedSpec | VisualRetrieverSpec
+    without = PromptableSpec | OpenVocabularySpec | GroundedSpec | VisualRetrieverSpec | DescribedSegmentsSpec
     if isinstance(spec, without) or type(spec) in tasks:
         if outputs:
             task = tasks.get(type(spec), "zero-shot-object-detection")

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
+from txexport.spec.attention import AttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.enums import Architecture, NormPlacement, Pick
 from txexport.spec.layer import BlockSpec
@@ -62,7 +63,8 @@ class DescribedSegmentsSpec:
                 f"{len(self.layers)} layers of the decoder"
             )
         attention = self.block.attention
-        if not self.block.masked.unmasked or self.block.placement != NormPlacement.POST:
+        unmasked = isinstance(attention, AttentionSpec) and attention.unmasked
+        if not unmasked or self.block.placement != NormPlacement.POST:
             raise SpecError(
                 f"DescribedSegmentsSpec: the decoder has {type(attention).__name__} and "
                 f"'{self.block.placement}' norms; expected unmasked attention, and norms behind it"

@@ -81,7 +81,7 @@ ROWS = (
         (Architecture.DESCRIBED_SEGMENTS,),
         HeadKind.NONE,
         "CLIPSegForImageSegmentation",
-        ("segment", "embed"),
+        ("segment",),
     ),
     Task(
         "pose-estimation",

@@ -68,6 +68,7 @@ BY_MODEL = {
     "swinv2": "ViTImageProcessor",
     "chinese_clip": "ChineseCLIPImageProcessor",
     "clip": "CLIPImageProcessor",
+    "clipseg": "ViTImageProcessor",
     "clip_vision_model": "CLIPImageProcessor",
     "owlvit": "OwlViTImageProcessor",
     "owlv2": "Owlv2ImageProcessor",

@@ -6,14 +6,22 @@ from typing import Any, TypedDict
 import numpy as np
 
 from txexport.contracts import roles
-from txexport.contracts.names import CLASS_QUERIES_LOGITS, LOGITS, MASKS_QUERIES_LOGITS, PRED_MASKS
+from txexport.contracts.names import (
+    CLASS_QUERIES_LOGITS,
+    IMAGE_EMBEDS,
+    LOGITS,
+    MASKS_QUERIES_LOGITS,
+    PRED_MASKS,
+)
 from txexport.errors import InputError, shown
 from txexport.runtime import memory
+from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.interpolation import between, bilinear
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.image_defaults import MASK_SIZES
 from txexport.runtime.preprocessing.images import Prepared
 from txexport.runtime.preprocessing.opened_images import Source, several
+from txexport.runtime.tasks.described_segments import DescribedParts, reads_texts
 from txexport.runtime.tasks.detection import check_threshold
 from txexport.runtime.tasks.image_tasks import BATCH_IMAGES, as_sources, each_output
 from txexport.runtime.tasks.labels import names
@@ -47,11 +55,14 @@ def segment(
     bundle: LoadedBundle,
     images: "Source | Sequence[Source]",
     *,
+    texts: Sequence[str] | None = None,
     kind: str | None = None,
     threshold: float = 0.9,
     mask_threshold: float = 0.5,
     overlap_mask_area_threshold: float = 0.5,
+    truncate: bool = False,
     batch_size: int = BATCH_IMAGES,
+    batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Segment] | list[list[Segment]]:
     """The parts of an image, or of each of several.
@@ -69,23 +80,32 @@ def segment(
     logit in its mask is above `mask_threshold`, without those of likelier ones. Pixels may then belong to no
     part.
 
+    CLIPSeg segments by `texts`: each has a part, in their order, whose pixels have a probability above
+    `mask_threshold`, after their logits are interpolated to the image's own size. Pixels may belong to
+    several parts, and a part may have none. A score is the highest probability of a pixel.
+
     `run_lengths` of txexport.runtime.run_lengths makes a mask small. Only images of equal size after
-    resizing are read together. Raises InputError for an invalid image and for a kind that the model lacks.
+    resizing are read together. Raises InputError for an invalid image, for a kind that the model lacks, and
+    for texts that it does not read, or lacks.
     """
     check_task(bundle, "segment")
     check_count("batch_size", batch_size)
     shares = threshold, mask_threshold, overlap_mask_area_threshold
     for share in shares:
         check_threshold(share)
-    kind = _kind(bundle, kind)
+    described = _described(bundle, kind, texts, truncate, batch_tokens)
+    kind = KINDS[2] if described is not None else _kind(bundle, kind)
     rules, sources, tell = Rules(*shares), as_sources(images), counting(progress)
-    labels = names(bundle.files.config, _count(bundle))
+    labels = names(bundle.files.config, _count(bundle)) if described is None else described.labels
+    role = roles.MODEL if described is None else roles.VISION
     results: list[list[Segment]] = []
     for first in range(0, len(sources), batch_size):
         batch = sources[first : first + batch_size]
-        for image, outputs in each_output(bundle, batch):
+        for image, outputs in each_output(bundle, batch, role):
             memory.check(f"masks of {image.width} x {image.height} pixels", 8 * image.width * image.height)
-            if _scored_apart(bundle):
+            if described is not None:
+                parts = described.parts(image, outputs[IMAGE_EMBEDS], mask_threshold)
+            elif _scored_apart(bundle):
                 parts = _of_segments(
                     objects(outputs[LOGITS], outputs[PRED_MASKS], image.height, image.width, rules)
                 )
@@ -94,6 +114,19 @@ def segment(
             results.append([{"label": labels[at], "score": score, "mask": mask} for at, score, mask in parts])
         tell(first + len(batch), len(sources))
     return results if several(images) else results[0]
+
+
+def _described(
+    bundle: LoadedBundle, kind: object, texts: Sequence[str] | None, truncate: bool, batch_tokens: int
+) -> DescribedParts | None:
+    """The parts that `texts` describe; None for a model that reads none. Raises InputError as `segment`."""
+    if not reads_texts(bundle):
+        if texts is not None:
+            raise InputError("this model has labels of its own, and reads no texts; leave texts out")
+        return None
+    if kind is not None:
+        raise InputError(f"kind is {shown(kind)}, and this model segments by texts; leave it out")
+    return DescribedParts(bundle, texts, truncate, batch_tokens)
 
 
 def _parts(

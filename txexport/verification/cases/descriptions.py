@@ -78,11 +78,12 @@ def run_described_segments(
     for row, mask in enumerate(case.attention_mask.astype(bool)):
         text = {name: array[row : row + 1, mask] for name, array in texts.items()}
         expected = reference.encode(_for_each(count, text) | {PIXEL_VALUES: case.signals})
-        parts = {TEXT_EMBEDS: np.s_[row], LOGITS: np.s_[:, row], IMAGE_EMBEDS: np.s_[:]}
         truths = expected | {TEXT_EMBEDS: expected[TEXT_EMBEDS][0]}
         for role, result in results.items():
             for name, array in result.items():
-                pairs.setdefault((role, name), []).append((array[parts[name]], truths[name]))
+                computed = array[:, row] if name == LOGITS else array
+                computed = array[row] if name == TEXT_EMBEDS else computed
+                pairs.setdefault((role, name), []).append((computed, truths[name]))
     return [Outcome(name, pairs[role, name], graph=runner.file(role)) for role, name in pairs]
 
 
