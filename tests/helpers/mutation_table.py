@@ -14,6 +14,7 @@ from helpers import mutations_of_convolutions as convolutions
 from helpers import mutations_of_crossed_images as crossed
 from helpers import mutations_of_delta_rules as delta
 from helpers import mutations_of_depth as depth
+from helpers import mutations_of_described_segments as described
 from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
 from helpers import mutations_of_edges as edges
@@ -59,7 +60,7 @@ from helpers.row import (
     TIME_DELAYS,
     Row,
 )
-from helpers.rows import GEMMA4_DENSE, GEMMA4_EXPERTS
+from helpers.rows import GEMMA4_DENSE, GEMMA4_EXPERTS, REFINED_MAP
 
 Mutate = Callable[[onnx.ModelProto], None]
 
@@ -100,6 +101,9 @@ OTHERS: dict[str, Row] = {
         "depth_anything", "DepthAnythingForDepthEstimation", DEPTH, "metric", METRIC
     ),
     "rf_detr, masks": Row("rf_detr", "RfDetrForInstanceSegmentation", SEGMENT, "masks"),
+    "clipseg, refined": Row(
+        "clipseg", "CLIPSegForImageSegmentation", SEGMENT, "refined map, the largest id", REFINED_MAP
+    ),
     "detr, masks": Row("detr", "DetrForSegmentation", SEGMENT, "4 stages", tiny_checkpoint.DETR_MASKS),
     "maskformer, residual": Row(
         "maskformer",
@@ -1122,6 +1126,30 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         descriptions.without_shift,
         descriptions.scale_less_one,
         descriptions.products_for_cosines,
+    ),
+    ("clipseg", None, "text_model"): (family.first_token, family.other_quick_gelu),
+    ("clipseg", None, "vision_model"): (
+        described.first_layer_first,
+        described.one_layer_earlier,
+        described.nearest_positions,
+        family.other_bicubic,
+        family.corners_to_corners,
+    ),
+    ("clipseg", None, "prompt_encoder_mask_decoder"): (
+        described.scale_for_shift,
+        described.without_shift,
+        described.text_one_layer_later,
+        described.without_class_token,
+        described.columns_for_rows,
+        described.linear_network,
+        described.residuals_without_norms,
+        described.pairs_by_text,
+        described.turned_pixels,
+    ),
+    ("clipseg, refined", None, "prompt_encoder_mask_decoder"): (
+        described.linear_map,
+        described.linear_pixels,
+        described.shifted_map,
     ),
     ("grounding-dino", None, "model"): (
         phrases.phrases_that_see_later_ones,

@@ -655,6 +655,10 @@ LAST_MAP = {
     "activation_function": "gelu",
 }
 PROPOSED_BOXES = {"with_box_refine": True, "two_stage": True, "num_feature_levels": 3}
+REFINED_MAP = {
+    **{"use_complex_transposed_convolution": True, "conditional_layer": 0, "reduce_dim": 22},
+    **{"vision_config": {"patch_size": 8, "image_size": 32}, "text_config": {"eos_token_id": 2}},
+}
 FIVE_LEVELS = {
     "d_model": 128,
     "num_feature_levels": 5,
@@ -1114,6 +1118,8 @@ OTHERS = [
     Row("clap", "ClapModel", MATCH_SOUND),
     Row("owlvit", "OwlViTForObjectDetection", FIND),
     Row("owlv2", "Owlv2ForObjectDetection", FIND),
+    Row("clipseg", "CLIPSegForImageSegmentation", SEGMENT),
+    Row("clipseg", "CLIPSegForImageSegmentation", SEGMENT, "refined map, the largest id", REFINED_MAP),
     Row("grounding-dino", "GroundingDinoForObjectDetection", FIND),
     Row("grounding-dino", "GroundingDinoForObjectDetection", FIND, "five levels, boxes apart", FIVE_LEVELS),
     Row("colpali", "ColPaliForRetrieval", RANK),

@@ -25,6 +25,7 @@ ANY_SIZE = (
     *("grounding-dino", "resnet", "convnext", "convnextv2", "hiera", "upernet"),
     *("deformable_detr", "conditional_detr", "donut-swin", "clipseg"),
 )
+SQUARES = ("clipseg",)  # families of ANY_SIZE that make a square map of an image's patches
 LEARNED = ("cls_token", "distillation_token", "class_embedding")  # vectors before the patches
 # The projection of patches, and the table of positions, of ViT and of CLIP.
 TABLES = {
@@ -49,6 +50,10 @@ class Resized(Checkpoint):
             raise InputError(f"image_size is {shown(image_size)}, expected 1 to {MOST} pixels high and wide")
         self.whole, self.image_size = whole, (image_size[0], image_size[1])
         self.interpolated = whole.config.get("model_type") not in ANY_SIZE
+        if whole.config.get("model_type") in SQUARES and image_size[0] != image_size[1]:
+            raise UnsupportedError(
+                f"image_size is {shown(image_size)}, but {whole.config['model_type']} reads squares alone"
+            )
         if not self.interpolated:
             return
         if "vlm_config" in whole.config:
