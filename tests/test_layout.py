@@ -290,6 +290,7 @@ SPECIALISED = {
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},
     "architectures/dual_encoder.py": {"text_vectors", "signal_vectors", "dual_encoder_models"},
     "architectures/decoder.py": {"decoder_models"},
+    "architectures/described_segments.py": {"by_image", "described_segments_models", "each_pair", "square"},
     "architectures/open_vocabulary.py": {"open_vocabulary_models", "turned", "without_padding"},
     "architectures/encoder.py": {"encoder_models"},
     "architectures/grounded.py": {"for_rows", "grounded_models", "text_numbers"},
@@ -326,6 +327,7 @@ WHOLE = {
         for one in (
             *("decoder", "dual_encoder", "encoder", "encoder_decoder", "grounded", "open_vocabulary"),
             *("promptable", "vision_language", "cross_vision_language", "visual_retriever"),
+            "described_segments",
         )
     },
 }

@@ -38,6 +38,8 @@ UNREAD = {
     ("dab-detr", "feature-extraction"): "queries, which are no result of a task",
     ("dpt", "feature-extraction"): "vectors for maps, which no task gives",
     ("owlvit", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
+    ("clipseg", "zero-shot-image-classification"): "CLIP's own, which no published checkpoint is for",
+    ("clipseg", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("grounding-dino", "feature-extraction"): "queries, which are no result of a task",
     **{
         (name, "feature-extraction"): "the decoder's hidden states, which no task gives"

@@ -170,6 +170,11 @@ def forward_inputs(row: Row) -> dict[str, np.ndarray]:
         texts = padded((batch, size))
         texts["input_ids"][:, 0] = 9  # a text that begins with 0 is padding
         return {**texts, "pixel_values": images}
+    if row.model_type == "clipseg":
+        texts = padded((batch, size))
+        for text, length in zip(texts["input_ids"], LENGTHS, strict=True):
+            text[length - 1] = tiny_checkpoint.CLIPSEG["text_config"]["eos_token_id"]
+        return {**texts, "pixel_values": images}
     if row.model_type == "grounding-dino":
         texts, mask = padded((batch, size)), np.ones((batch, 64, 48), np.int64)
         texts["input_ids"][:, [0, 3]], mask[1, :, 33:] = 101, 0  # where phrases end; padding of an image

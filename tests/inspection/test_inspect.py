@@ -44,6 +44,8 @@ ELSEWHERE |= {"depth_anything": -48 - 2 * (11 * 11 * 9 + 11)}
 ELSEWHERE |= {"clap": 2 * 8}  # means and variances of bands
 ELSEWHERE |= {"dpt": -2 * 48 - 2 * (10 * 10 * 9 + 10)}  # a norm that depths do not read, and the latter
 # What compares whole images, and the scores of objectness.
+# What compares whole images, and the image encoder's last layer, which the decoder does not read.
+ELSEWHERE |= {"clipseg": -(48 * 40 + 1 + 2 * 48) - (4 * (48 * 48 + 48) + 4 * 48 + 2 * 48 * 100 + 100 + 48)}
 ELSEWHERE |= {"owlvit": -(48 * 48 + 1), "owlv2": -(48 * 48 + 1) - 2 * (48 * 48 + 48) - 49}
 # What training masks with, and the norms of a normalised weight.
 ELSEWHERE |= dict.fromkeys(("wav2vec2", "hubert", "sew", "unispeech", "unispeech-sat", "wavlm"), -(48 + 6))

@@ -71,6 +71,8 @@ OF_IMAGES = {
     "stream": ("seen", {"prompt": "the <image>", "images": PIXELS, "max_new_tokens": 3}),
     "chat": ("seen", {"messages": [{"role": "user", "content": PARTS}], "max_new_tokens": 3}),
 }
+# Segments of texts in place of labels.
+OF_TEXTS = {"segment": ("described", {"images": PIXELS, "texts": ["a"], "mask_threshold": 0.4})}
 NUMBERS = (
     *(None, -1, 0, 1, 2, 3, 10**6, 10**7, 2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**70, -(2**70), True, False),
     *(0.5, 1e308, -1e308, 1e-320, math.nan, math.inf, -math.inf, 1j, np.int64(-1), np.float32(0.1)),
@@ -149,6 +151,8 @@ def of_models(case: Case) -> None:
     bundle, base = METHODS[method]
     if method in OF_SOUNDS and case.random.random() < 0.3:
         bundle, base = OF_SOUNDS[method]
+    if method in OF_TEXTS and case.random.random() < 0.3:
+        bundle, base = OF_TEXTS[method]
     if method in OF_IMAGES and case.random.random() < 0.3:
         bundle, base = OF_IMAGES[method]
     call = getattr(case.model(bundle), method)

@@ -12,6 +12,7 @@ import numpy as np
 
 import txexport
 from fuzzing.seeds import CANARY
+from txexport.contracts import roles
 from txexport.errors import LONGEST_MESSAGE
 from txexport.tasks import TASKS
 
@@ -133,11 +134,16 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "depth": lambda model: model.depth(PIXELS)["predicted_depth"],
     "masks": lambda model: model.masks(PIXELS, {"points": [[3, 4]]})[0]["mask"],
     "pose": lambda model: model.pose(PIXELS, [[1, 2, 9, 9]]),
-    "segment": lambda model: model.segment(PIXELS)[0]["mask"],
+    "segment": lambda model: model.segment(PIXELS, **_described(model))[0]["mask"],
     "match": lambda model: model.match(PIXELS, TEXTS),
     "rank_pages": lambda model: model.rank_pages(TEXTS, [PIXELS]),
     "find": lambda model: model.find(PIXELS, TEXTS),
 }
+
+
+def _described(model: "txexport.Model") -> dict[str, Any]:
+    """The texts that say what to segment, for a model that reads them."""
+    return {"texts": TEXTS} if roles.TEXT in model.bundle.sessions else {}
 
 
 def ask(model: "txexport.Model") -> Any:

@@ -89,6 +89,12 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "masks": ("sam", "SamModel", None, {}),
     "pages": ("colqwen2", "ColQwen2ForRetrieval", "byte_level", {"vlm_config": {"image_token_id": IMAGE}}),
     "patches": ("owlvit", "OwlViTForObjectDetection", "clip", {"text_config": {"vocab_size": WORDS}}),
+    "described": (
+        "clipseg",
+        "CLIPSegForImageSegmentation",
+        "clip",
+        {"text_config": {"vocab_size": WORDS, "eos_token_id": WORDS - 1}},
+    ),
     "towers": (
         "clip",
         "CLIPModel",
@@ -130,7 +136,7 @@ PICKLED: dict[str, dict[str, bool]] = {
 }
 PYTHON = ("protein", "bytes")  # with tokenizers in Python alone
 EXPERTS = "mxfp4"  # with quantised experts alone
-VISION = ("vit", "deit", "dinov2", "clip", "vision-encoder-decoder")
+VISION = ("vit", "deit", "dinov2", "clip", "clipseg", "vision-encoder-decoder")
 
 
 def write(folder: Path) -> None:

@@ -109,6 +109,34 @@ def finder(folder: Path) -> None:
     save(folder, model, processor, tokenizer)
 
 
+def describer(folder: Path) -> None:
+    """A CLIPSeg that knows the pixels of what TEXTS describe."""
+    text = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    vision = text | {"hidden_size": 48, "image_size": 224, "patch_size": 16, "num_hidden_layers": 4}
+    tokenizer = tiny_tokenizers.clip()
+    text |= {"vocab_size": len(tokenizer), "max_position_embeddings": 16, "eos_token_id": 2}
+    config = transformers.CLIPSegConfig(
+        text_config=text, vision_config=vision, projection_dim=32, extract_layers=[0, 1, 2], reduce_dim=24,
+        decoder_num_attention_heads=2, decoder_intermediate_size=64, use_complex_transposed_convolution=True,
+    )  # fmt: skip
+    processor = transformers.ViTImageProcessorPil(size={"height": 352, "width": 352})
+    model = transformers.CLIPSegForImageSegmentation(config)
+    pixels = processor(STREET.picture, return_tensors="pt").pixel_values
+    texts = tokenizer(TEXTS, padding=True, return_tensors="pt")
+    inside = masks(352, 352, *(torch.tensor(STREET.mask(name)) for name in OBJECTS))
+    target = torch.cat([inside, torch.zeros(len(TEXTS) - len(inside), 352, 352)])
+
+    def loss() -> Tensor:
+        # The model's own forward pass trains its decoder alone.
+        states = model.clip.vision_model(pixel_values=pixels, output_hidden_states=True).hidden_states
+        read = [states[layer + 1].expand(len(TEXTS), -1, -1) for layer in config.extract_layers]
+        described = model.clip.get_text_features(texts.input_ids, texts.attention_mask).pooler_output
+        return functional.binary_cross_entropy_with_logits(model.decoder(read, described).logits, target)
+
+    memorise(model, 1000, loss)
+    save(folder, model, processor, tokenizer)
+
+
 def segmenter(folder: Path) -> None:
     """A SegFormer that knows what each pixel is."""
     config = transformers.SegformerConfig(
@@ -218,7 +246,7 @@ def save(folder: Path, model, *processors) -> None:
         processor.save_pretrained(folder)
 
 
-MODELS = {one.__name__: one for one in (detector, finder, segmenter, depths, cutter)}
+MODELS = {one.__name__: one for one in (detector, finder, describer, segmenter, depths, cutter)}
 
 
 @click.command()

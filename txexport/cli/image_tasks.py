@@ -152,7 +152,7 @@ def depth(
     type=click.Path(path_type=Path),
     help="Write the image with its parts in colours to this file; for several, a folder of PNG files.",
 )
-@options.long_texts
+@options.truncate
 @options.batch_size
 @options.answers(options.IMAGES)
 def segment(

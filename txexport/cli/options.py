@@ -148,8 +148,13 @@ def answers(window: int) -> Callable[[Callable], Callable]:
 
 def long_texts(command: Callable) -> Callable:
     """--truncate and --batch-tokens."""
+    return truncate(batch_tokens(2048)(command))
+
+
+def truncate(command: Callable) -> Callable:
+    """--truncate."""
     text = "Truncate texts that are too long, instead of an error."
-    return click.option("--truncate", is_flag=True, help=text)(batch_tokens(2048)(command))
+    return click.option("--truncate", is_flag=True, help=text)(command)
 
 
 def batch_tokens(default: int) -> Callable[[Callable], Callable]:

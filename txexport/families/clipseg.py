@@ -96,12 +96,12 @@ def table(spec: DescribedSegmentsSpec) -> Table:
     }
     pixels = "decoder.transposed_convolution"
     if spec.refined:
-        places = {"convolve": 0, "expand": 2, "expand_again": 4}
-        rules |= {f"decoder.pixels.{part}.*": f"{pixels}.{place}.*" for part, place in places.items()}
+        layers = {"convolve": 0, "expand": 2, "expand_again": 4}
+        rules |= {f"decoder.pixels.{part}.*": f"{pixels}.{layer}.*" for part, layer in layers.items()}
     else:
         rules["decoder.pixels.expand.*"] = f"{pixels}.*"
     rules |= clip.layer_rules("decoder.layers.{i}", "decoder.layers.{i}")
-    layers = range(spec.vision.num_layers, _pictured.MOST_LAYERS)
-    later = (f"clip.vision_model.encoder.layers.{layer}.*" for layer in layers)
+    numbers = range(spec.vision.num_layers, _pictured.MOST_LAYERS)
+    later = (f"clip.vision_model.encoder.layers.{number}.*" for number in numbers)
     left_out = ("clip.visual_projection.*", "clip.logit_scale", "clip.vision_model.post_layernorm.*")
     return Table(rules, NAMING, (*later, *left_out, "*.position_ids"))

@@ -342,7 +342,7 @@ def test_activations_are_rounded_where_the_dtype_says_so(dtype, tmp_path):
     assert error > OTHERWISE if dtype == "int4-fast" else error < 1e-5
 
 
-@pytest.mark.parametrize("model_type", ["sam", "owlvit"])
+@pytest.mark.parametrize("model_type", ["sam", "owlvit", "clipseg"])
 def test_graphs_that_other_clients_split_otherwise_are_refused(model_type, bundle_of):
     with pytest.raises(UnsupportedError, match="whose graphs OpenVINO does not run; leave the engine out"):
         txexport.load(bundle_of(model_type), engine="openvino")

@@ -42,6 +42,7 @@ ROWS = {
     "yolos": ("YolosImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "sam": ("SamImageProcessorPil", {}, IMAGE_PROCESSOR, {"size": {"longest_edge": 1000}}),
     "owlvit": ("OwlViTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 2}),
+    "clipseg": ("ViTImageProcessorPil", {}, IMAGE_PROCESSOR, {"resample": 3}),
     "owlv2": ("Owlv2ImageProcessorPil", {}, IMAGE_PROCESSOR, {"do_pad": False}),
     "clap": ("ClapFeatureExtractor", tiny_checkpoint.CLAP_SOUNDS, SOUND_PROCESSOR, {"hop_length": 81}),
     "whisper": ("WhisperFeatureExtractor", {"chunk_length": 2}, SOUND_PROCESSOR, {"hop_length": 161}),

@@ -401,6 +401,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("clip", None),
         ("clap", None),
         ("owlvit", None),
+        ("clipseg", None),
         ("sam", None),
         ("detr", None),
         ("grounding-dino", None),

@@ -8,7 +8,7 @@ import numpy as np
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_EMBEDS, LOGITS, TEXT_EMBEDS
 from txexport.errors import InputError
-from txexport.runtime.batches import encode, run
+from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.interpolation import bilinear
 from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.images import Prepared
@@ -30,14 +30,14 @@ class DescribedParts:
     Raises InputError for no texts, and for one that is too long unless it may be truncated.
     """
 
-    def __init__(self, bundle: LoadedBundle, texts: Sequence[str] | None, truncate: bool, batch_tokens: int):
+    def __init__(self, bundle: LoadedBundle, texts: Sequence[str] | None, truncate: bool):
         self.labels = as_texts(texts or [])
         if not self.labels:
             raise InputError("this model segments by texts; give texts=[...] (--text), one for each part")
         self.decoder, session = bundle.sessions[roles.MASK_DECODER], bundle.sessions[roles.TEXT]
         self.vectors = np.empty((len(self.labels), session.width(TEXT_EMBEDS)), np.float32)
         encodings = encode(bundle, self.labels, truncate)
-        for indices, outputs, _ in run(bundle, encodings, batch_tokens, None):
+        for indices, outputs, _ in run(bundle, encodings, BATCH_TOKENS, None):
             self.vectors[indices] = outputs[TEXT_EMBEDS]
 
     def parts(

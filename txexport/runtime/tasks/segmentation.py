@@ -15,7 +15,6 @@ from txexport.contracts.names import (
 )
 from txexport.errors import InputError, shown
 from txexport.runtime import memory
-from txexport.runtime.batches import BATCH_TOKENS
 from txexport.runtime.interpolation import between, bilinear
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.image_defaults import MASK_SIZES
@@ -62,7 +61,6 @@ def segment(
     overlap_mask_area_threshold: float = 0.5,
     truncate: bool = False,
     batch_size: int = BATCH_IMAGES,
-    batch_tokens: int = BATCH_TOKENS,
     progress: Progress | None = None,
 ) -> list[Segment] | list[list[Segment]]:
     """The parts of an image, or of each of several.
@@ -93,7 +91,7 @@ def segment(
     shares = threshold, mask_threshold, overlap_mask_area_threshold
     for share in shares:
         check_threshold(share)
-    described = _described(bundle, kind, texts, truncate, batch_tokens)
+    described = _described(bundle, kind, texts, truncate)
     kind = KINDS[2] if described is not None else _kind(bundle, kind)
     rules, sources, tell = Rules(*shares), as_sources(images), counting(progress)
     labels = names(bundle.files.config, _count(bundle)) if described is None else described.labels
@@ -117,7 +115,7 @@ def segment(
 
 
 def _described(
-    bundle: LoadedBundle, kind: object, texts: Sequence[str] | None, truncate: bool, batch_tokens: int
+    bundle: LoadedBundle, kind: object, texts: Sequence[str] | None, truncate: bool
 ) -> DescribedParts | None:
     """The parts that `texts` describe; None for a model that reads none. Raises InputError as `segment`."""
     if not reads_texts(bundle):
@@ -126,7 +124,7 @@ def _described(
         return None
     if kind is not None:
         raise InputError(f"kind is {shown(kind)}, and this model segments by texts; leave it out")
-    return DescribedParts(bundle, texts, truncate, batch_tokens)
+    return DescribedParts(bundle, texts, truncate)
 
 
 def _parts(

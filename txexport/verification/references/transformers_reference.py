@@ -36,14 +36,14 @@ from txexport.contracts.names import (
 from txexport.errors import UnsupportedError, install
 from txexport.families import Resolved
 from txexport.parts import architecture_of
-from txexport.spec import Architecture, DescribedSegmentsSpec, VisionLanguageSpec, VisualRetrieverSpec
+from txexport.spec import Architecture, VisionLanguageSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
 from txexport.verification.references.caches import cached
 from txexport.verification.references.captioned import captioned
 from txexport.verification.references.crossed import attended, with_image_mask
 from txexport.verification.references.dequantised import DequantisedCheckpoint
-from txexport.verification.references.described_segments import described_segments
+from txexport.verification.references.in_parts import in_parts
 from txexport.verification.references.originals import (
     ids_of,
     in_order,
@@ -52,7 +52,6 @@ from txexport.verification.references.originals import (
     source_tensors,
     tensors,
 )
-from txexport.verification.references.pages import paged
 from txexport.verification.references.pictured import by_prompt, kinds, pictured, source_pictures
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
@@ -132,10 +131,8 @@ class Transformers:
         for layer, window, shift in self.windows:
             layer.window_size, layer.shift_size = window, shift
         renamed = self._own_inputs(inputs)
-        if isinstance(self.spec, VisualRetrieverSpec):
-            return {name: one.numpy() for name, one in paged(self.model, renamed, self.spec).items()}
-        if isinstance(self.spec, DescribedSegmentsSpec):
-            return described_segments(self.model, renamed)
+        if (outputs := in_parts(self.model, renamed, self.spec)) is not None:
+            return outputs
         order = {"noise": in_order(self.model, renamed)} if self.shuffles else {}
         outputs = self.model(**renamed, **self.arguments, **order)
         named = {name: value for name, value in outputs.items() if isinstance(value, torch.Tensor)}

@@ -1,4 +1,4 @@
-"""Outputs of CLIPSeg in the transformers library, those of its encoders among them."""
+"""Outputs of originals in the transformers library that are read together with those of their parts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,16 @@ import torch
 from torch import Tensor
 
 from txexport.contracts.names import IMAGE_EMBEDS, LOGITS, TEXT_EMBEDS
+from txexport.spec import DescribedSegmentsSpec, ModelSpec, VisualRetrieverSpec
+from txexport.verification.references.pages import paged
 from txexport.verification.references.reference import Arrays
+
+
+def in_parts(model: Any, inputs: Mapping[str, Tensor], spec: ModelSpec) -> Arrays | None:
+    """The outputs of a model of pages, or of one that segments by texts; None of others."""
+    if isinstance(spec, VisualRetrieverSpec):
+        return {name: one.numpy() for name, one in paged(model, inputs, spec).items()}
+    return described_segments(model, inputs) if isinstance(spec, DescribedSegmentsSpec) else None
 
 
 def described_segments(model: Any, inputs: Mapping[str, Tensor]) -> Arrays:
