@@ -107,6 +107,29 @@ def test_masks_are_lengths_of_runs(tmp_path):
         assert refused.status_code == 400
 
 
+def test_segments_of_the_texts_of_a_request(tmp_path):
+    """Every image has a part for each text; requests with the same texts are read together."""
+    picture = Image.fromarray(np.random.default_rng(5).integers(0, 256, (37, 53, 3), np.uint8))
+    picture.save(tmp_path / "picture.png")
+    tokenizer = tiny_tokenizers.clip()
+    text = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
+    tiny_checkpoint.save(tmp_path / "in", "clipseg", text_config=text)
+    tokenizer.save_pretrained(tmp_path / "in")
+    transformers.ViTImageProcessorPil(size={"height": 36, "width": 36}).save_pretrained(tmp_path / "in")
+    export(tmp_path / "in", tmp_path / "out", only="native")
+    limits = Limits(cache_tokens=64, max_new_tokens=5, max_waiting=8, max_body=2**20, timeout=60)
+    with running({"clipseg": tmp_path / "out"}, limits) as (address, served):
+        image = base64.b64encode((tmp_path / "picture.png").read_bytes()).decode()
+        chosen = {"texts": ["a cat", "Anna"], "mask_threshold": 0.4}
+        body = {"model": "clipseg", "images": [image, image], **chosen}
+        answer = httpx.post(f"{address}/v1/tasks/segment", json=body, timeout=60).json()
+        expected = served["clipseg"].model.segment(tmp_path / "picture.png", **chosen)
+        assert answer == [[one | {"mask": run_lengths(one["mask"])} for one in expected]] * 2
+        refused = httpx.post(f"{address}/v1/tasks/segment", json=body | {"texts": []}, timeout=60)
+        assert refused.status_code == 400
+        assert "segments by texts" in refused.json()["error"]["message"]
+
+
 def test_poses_of_the_boxes_of_a_request(tmp_path):
     """Requests with boxes of their own are not read together."""
     picture = Image.fromarray(np.random.default_rng(5).integers(0, 256, (37, 53, 3), np.uint8))

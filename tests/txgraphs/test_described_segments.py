@@ -1,5 +1,6 @@
 """The parts of images that texts describe: twins, pairs of texts and images, and specs that are refused."""
 
+import json
 from dataclasses import replace
 from functools import partial
 
@@ -18,6 +19,7 @@ from txexport.spec import (
     DescribedSegmentsSpec,
     EmbeddingSpec,
     FeedForwardSpec,
+    ModelSpec,
     NormPlacement,
     NormSpec,
     PatchSpec,
@@ -27,6 +29,7 @@ from txexport.spec import (
     SignalStackSpec,
     TextStackSpec,
 )
+from txexport.spec.serialization import from_dict, to_dict
 
 B, T, D, V, W = 2, 3, 10, 12, 8
 NORM = NormSpec(V, 1e-5)
@@ -53,7 +56,8 @@ REFINED = replace(SPEC, refined=True, conditioned=0)
 
 
 @pytest.mark.parametrize("spec", [SPEC, REFINED], ids=["plain", "refined"])
-def test_parameters_are_those_of_the_module(spec):
+def test_a_spec_survives_json_and_has_the_module_s_parameters(spec):
+    assert from_dict(ModelSpec, json.loads(json.dumps(to_dict(spec)))) == spec
     module = models.DescribedSegmentsModel(spec, None)
     assert {name: tuple(value.shape) for name, value in module.named_parameters()} == parameters(spec)
 
