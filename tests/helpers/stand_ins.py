@@ -144,7 +144,7 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
     "colqwen2-v1.0-hf": paging_stand_in.colqwen2,
     "yolos-tiny": street("detector"),
     "owlvit-base-patch32": street("finder"),
-    "clipseg-rd64-refined": street("describer"),
+    "clipseg-rd64": street("describer"),
     "sam-vit-base": street("cutter"),
     "segformer-b0-finetuned-ade-512-512": street("segmenter"),
     "Depth-Anything-V2-Small-hf": street("depths"),

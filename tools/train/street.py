@@ -112,19 +112,22 @@ def finder(folder: Path) -> None:
 def describer(folder: Path) -> None:
     """A CLIPSeg that knows the pixels of what TEXTS describe."""
     text = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
-    vision = text | {"hidden_size": 48, "image_size": 224, "patch_size": 16, "num_hidden_layers": 4}
+    vision = text | {"hidden_size": 48, "image_size": 64, "patch_size": 8, "num_hidden_layers": 3}
     tokenizer = tiny_tokenizers.clip()
     text |= {"vocab_size": len(tokenizer), "max_position_embeddings": 16, "eos_token_id": 2}
+    text |= {"initializer_factor": 5.0}  # with the library's, texts have nearly the same vector at first
     config = transformers.CLIPSegConfig(
-        text_config=text, vision_config=vision, projection_dim=32, extract_layers=[0, 1, 2], reduce_dim=24,
-        decoder_num_attention_heads=2, decoder_intermediate_size=64, use_complex_transposed_convolution=True,
+        text_config=text, vision_config=vision, projection_dim=32, extract_layers=[0, 1, 2], reduce_dim=40,
+        decoder_intermediate_size=64,
     )  # fmt: skip
-    processor = transformers.ViTImageProcessorPil(size={"height": 352, "width": 352})
+    processor = transformers.ViTImageProcessorPil(size={"height": 128, "width": 128})
     model = transformers.CLIPSegForImageSegmentation(config)
+    nn.init.normal_(model.clip.vision_model.embeddings.position_embedding.weight, std=0.5)
+    nn.init.constant_(model.decoder.transposed_convolution.bias, -3)  # most pixels are of no text
     pixels = processor(STREET.picture, return_tensors="pt").pixel_values
     texts = tokenizer(TEXTS, padding=True, return_tensors="pt")
-    inside = masks(352, 352, *(torch.tensor(STREET.mask(name)) for name in OBJECTS))
-    target = torch.cat([inside, torch.zeros(len(TEXTS) - len(inside), 352, 352)])
+    inside = masks(128, 128, *(torch.tensor(STREET.mask(name)) for name in OBJECTS))
+    target = torch.cat([inside, torch.zeros(len(TEXTS) - len(inside), 128, 128)])
 
     def loss() -> Tensor:
         # The model's own forward pass trains its decoder alone.
@@ -133,7 +136,7 @@ def describer(folder: Path) -> None:
         described = model.clip.get_text_features(texts.input_ids, texts.attention_mask).pooler_output
         return functional.binary_cross_entropy_with_logits(model.decoder(read, described).logits, target)
 
-    memorise(model, 1000, loss)
+    memorise(model, 1500, loss)
     save(folder, model, processor, tokenizer)
 
 

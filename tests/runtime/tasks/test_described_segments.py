@@ -190,6 +190,14 @@ def test_what_reads_no_texts_says_so(photographs, tmp_path):
         model.segment(photographs[0], texts=TEXTS)
 
 
+def test_two_bundles_are_compared(folder, tmp_path):
+    """`compare` reads each text with every image, of both bundles."""
+    txexport.export(folder / "in", tmp_path / "out", only="native", opset=17)
+    report = txexport.compare(folder / "out", tmp_path / "out")
+    assert {case.name for case in report.cases} >= {"three ragged texts in two images"}
+    assert all(case.ok and case.checks for case in report.cases)
+
+
 def test_the_model_of_whole_images_is_refused(tmp_path):
     tiny_checkpoint.save(tmp_path / "in", "clipseg", "CLIPSegModel")
     with pytest.raises(UnsupportedError, match="'CLIPSegModel' is not supported: it compares texts"):

@@ -40,7 +40,7 @@ with telemetry.openvino_without_telemetry():
 NAME = "OpenVINO"
 # Tasks whose graphs other clients split otherwise.
 APART = ("mask-generation", "zero-shot-object-detection", "visual-document-retrieval")
-LABELLED = ("image-segmentation",)  # the same where texts take the place of labels
+DESCRIBED = ("image-segmentation",)  # the same of models that read texts in place of labels
 LINKED = (
     f"{NAME} does not open weights behind symbolic links, as in a model hub's cache; download the files "
     "themselves (snapshot_download with local_dir), or export with --single-file"
@@ -142,7 +142,7 @@ def _loaded(load: Callable[[Any], Any], what: Any, name: object) -> Any:
 def _view(folder: Path, manifest: Manifest) -> Manifest:
     """The manifest for the graphs that OpenVINO runs, with the roles of the native graphs."""
     hub = manifest.hub
-    if hub and (manifest.task in APART or (roles.TEXT in hub and manifest.task in LABELLED)):
+    if hub and (manifest.task in APART or (roles.TEXT in hub and manifest.task in DESCRIBED)):
         raise UnsupportedError(
             f"{folder} is for {manifest.task}, whose graphs {NAME} does not run; leave the engine out"
         )

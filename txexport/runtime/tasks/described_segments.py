@@ -7,7 +7,8 @@ import numpy as np
 
 from txexport.contracts import roles
 from txexport.contracts.names import IMAGE_EMBEDS, LOGITS, TEXT_EMBEDS
-from txexport.errors import InputError
+from txexport.errors import InputError, counted
+from txexport.runtime import memory
 from txexport.runtime.batches import BATCH_TOKENS, encode, run
 from txexport.runtime.interpolation import bilinear
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -54,6 +55,9 @@ class DescribedParts:
                 f"the image processor makes images of {width} x {height}, and this model reads squares; "
                 "export the checkpoint with --image-size of one number"
             )
+        size = image.height * image.width
+        what = f"{counted(len(self.labels), 'mask')} of {image.width} x {image.height} pixels"
+        memory.check(what, (len(self.labels) + 8) * size)
         least = -math.inf if mask_threshold == 0 else math.log(mask_threshold / (1 - mask_threshold))
         result: list[tuple[int, float | None, np.ndarray]] = []
         for first in range(0, len(self.labels), TOGETHER):

@@ -184,7 +184,11 @@ class Bundled:
         texts = {name: array for name, array in inputs.items() if name != port}
         result = self.runner.run(roles.TEXT, **texts) | self.runner.run(other.role, **{port: inputs[port]})
         vectors = {name: result[name] for name in (TEXT_EMBEDS, other.vectors)}
-        return result | self.runner.run(roles.SIMILARITY, **vectors)
+        if roles.MASK_DECODER not in self.runner.manifest.graphs:
+            return result | self.runner.run(roles.SIMILARITY, **vectors)
+        logits = self.runner.run(roles.MASK_DECODER, **vectors)[LOGITS]  # of every text with every image
+        pairs = np.arange(len(logits))
+        return result | {LOGITS: logits[pairs, pairs]}
 
     def decode(self, tokens: list[int], source: Source, prompt: int | None = None) -> Arrays:
         """See Reference."""
