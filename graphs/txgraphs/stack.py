@@ -10,6 +10,7 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     MaskedAttentionSpec,
+    PageBiasSpec,
     PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -69,6 +70,10 @@ def embedded(
     tokens = inputs[names.INPUT_IDS], places, inputs.get(names.TOKEN_TYPE_IDS), mask
     reads = spec.embedding.image_token_id is not None and names.IMAGE_FEATURES in inputs
     images = {"image_features": inputs[names.IMAGE_FEATURES]} if reads else {}
+    if spec.embedding.boxes is not None:
+        images["boxes"] = inputs[names.BBOX]
+    if spec.embedding.page is not None:
+        images["pixel_values"] = inputs[names.PIXEL_VALUES]
     return embedding(spec.embedding, graph / f"{stack}.embedding", *tokens, **images)
 
 
@@ -122,7 +127,7 @@ def biased_masks(
 ) -> list[Masks]:
     """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) where there is one."""
     match spec.relative:
-        case None | RelativeVectorsSpec() | SinusoidVectorsSpec():
+        case None | RelativeVectorsSpec() | SinusoidVectorsSpec() | PageBiasSpec():
             return [masks] * len(layers)
         case AlibiSpec() as kind:
             biases = [graph.call(alibi(kind, graph.dtype), queries, keys, name="alibi")]

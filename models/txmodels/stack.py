@@ -10,6 +10,7 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     MaskedAttentionSpec,
+    PageBiasSpec,
     PositionedAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -54,7 +55,7 @@ class Stack(nn.Module):
     def biased_masks(self, masks: Masks, queries: Tensor, keys: Tensor) -> list[Masks]:
         """Of each layer the masks (B,1,S,T), with its bias of relative positions (B,N,S,T) if any."""
         match self.spec.relative:
-            case None | RelativeVectorsSpec() | SinusoidVectorsSpec():
+            case None | RelativeVectorsSpec() | SinusoidVectorsSpec() | PageBiasSpec():
                 return [masks] * self.spec.num_layers
             case AlibiSpec() as kind:
                 biases = [alibi(kind, queries, keys)]

@@ -10,6 +10,7 @@ INPUT_IDS = "input_ids"  # (B,S)
 ATTENTION_MASK = "attention_mask"  # (B,S), over a growing cache (B,P+S): 1 for a token, 0 for padding
 TOKEN_TYPE_IDS = "token_type_ids"  # (B,S)
 GLOBAL_ATTENTION_MASK = "global_attention_mask"  # (B,S): 1 for a token with global attention
+BBOX = "bbox"  # (B,S,4): left, top, right and bottom of a token's word, 1,000 being a page's width or height
 POSITION_IDS = "position_ids"  # (B,S), or (3,B,S) where a token has a frame, a row and a column
 INPUTS_EMBEDS = "inputs_embeds"  # (B,S,W): vectors in place of token ids
 
@@ -108,6 +109,7 @@ NUM_QUERIES = "num_queries"  # texts that are compared with an image
 NUM_PATCHES = "num_patches"
 NUM_IMAGES = "num_images"  # of a prompt, or its tiles
 NUM_IMAGE_VECTORS = "num_image_vectors"  # of the images of a prompt, with padding
+PAGE_LENGTH = "page_length"  # tokens of a page, and patches of its image
 NUM_FEATURES = "num_features"  # vectors of images or sounds among the new tokens
 HEIGHT, WIDTH = "height", "width"
 MASK_HEIGHT, MASK_WIDTH = "mask_height", "mask_width"

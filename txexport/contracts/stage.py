@@ -16,6 +16,7 @@ TOKENS = "tokens"  # the caller's token ids
 GENERATED = "generated"  # ids that the model generates itself, from its start token on
 ATTENTION_MASK = "attention_mask"  # 1 for a token, 0 for padding
 TOKEN_TYPES = "token_types"
+BOXES = "boxes"  # of tokens on a page
 GLOBAL_TOKENS = "global_tokens"  # 1 for a token that attends globally
 POSITIONS = "positions"
 SCORED = "scored"  # the indices of the tokens whose logits are computed
@@ -30,6 +31,7 @@ OF_INPUT = {
     names.INPUT_IDS: TOKENS,
     names.ATTENTION_MASK: ATTENTION_MASK,
     names.TOKEN_TYPE_IDS: TOKEN_TYPES,
+    names.BBOX: BOXES,
     names.GLOBAL_ATTENTION_MASK: GLOBAL_TOKENS,
     names.POSITION_IDS: POSITIONS,
     names.LOGITS_INDICES: SCORED,
@@ -78,7 +80,8 @@ class GraphFacts:
     that is 0: images are of any size then, and each of `patch_heads` heads has a score for each pair of an
     image's patches. In pixels, such a square has a side of `vector_side`, unless that is 0. Tiles of an
     image, of `tile_side` vectors a side unless that is 0, are one map; with `most_tiles`, a map of more is
-    reduced, and only an image that is alone in a prompt is cut.
+    reduced, and only an image that is alone in a prompt is cut. `page_patches` vectors of a page's image
+    follow those of its tokens.
     """
 
     vocab_size: int = 0
@@ -103,6 +106,7 @@ class GraphFacts:
     most_tiles: int = 0
     patch_heads: int = 0
     vector_side: int = 0
+    page_patches: int = 0
 
 
 @dataclass(frozen=True)

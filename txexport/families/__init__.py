@@ -21,10 +21,8 @@ A family whose config.json names the families of its parts has `table_of(config,
 
 import importlib
 import pkgutil
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,6 +34,7 @@ from txexport.checkpoints.weight_resolution import Weight
 from txexport.errors import CheckpointError, InputError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
+from txexport.families._unknown import advice
 from txexport.parts import parameters
 from txexport.spec import AttentionSpec, BlockSpec, HeadKind, ModelSpec
 from txexport.support.aliases import task_named
@@ -64,7 +63,6 @@ class Resolved:
     note: str | None = None
 
 
-RECIPE = "docs/contributing/family.md in the repository describes how to add one"
 VECTORS = tasks_of_method("embed")[0]
 COMPOSED = "txexport"  # the model_type of models that txmodels saved without a family
 
@@ -137,20 +135,8 @@ def module(model_type: str) -> ModuleType:
     if model_type in WITHOUT_ORIGINAL:
         return importlib.import_module(f"{__name__}.{WITHOUT_ORIGINAL[model_type][0]}")
     if model_type not in names():
-        raise UnsupportedError(
-            f"model_type '{model_type}' is not supported{_nearest(model_type)}; `txexport families` lists "
-            f"those that are, and export --traced takes other classes of transformers; {RECIPE}"
-        )
+        raise UnsupportedError(f"model_type '{model_type}' is not supported{advice(model_type, names())}")
     return importlib.import_module(f"{__name__}.{model_type.replace('-', '_')}")
-
-
-def _nearest(model_type: str) -> str:
-    """The families with the most similar names, as a phrase; empty where there are none."""
-    close = get_close_matches(model_type, names(), n=2, cutoff=0.6)
-    stem = re.split(r"[-_\d]", model_type)[0]
-    kin = [name for name in names() if len(stem) > 2 and name.startswith(stem)]
-    nearest = list(dict.fromkeys([*close, *kin]))[:3]
-    return f"; the nearest by name: {', '.join(nearest)}" if nearest else ""
 
 
 def resolve(checkpoint: Checkpoint, task: str | None = None, model_type: str | None = None) -> Resolved:

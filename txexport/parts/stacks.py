@@ -17,6 +17,7 @@ from txexport.spec import (
     FeedForwardSpec,
     LengthAdapterSpec,
     MixedStackSpec,
+    PageBiasSpec,
     ProposalStackSpec,
     QueryLayersSpec,
     QueryStackSpec,
@@ -182,6 +183,9 @@ def parameters(stack: StackSpec) -> Shapes:
             tables = [f"relative.{layer}" for layer in range(stack.num_layers)] if several else ["relative"]
             for table in tables:
                 shapes[f"{table}.weight"] = (buckets, stack.blocks[0].attention.num_heads)
+        case PageBiasSpec(tables=tables):
+            heads = stack.blocks[0].attention.num_heads
+            shapes |= {f"relative.{name}.weight": (table.buckets, heads) for name, table in tables.items()}
         case RelativeVectorsSpec() as relative:
             shapes |= under("relative", _relative_vectors(relative, stack.hidden_size))
     if isinstance(stack, SignalStackSpec) and stack.layer_positions:

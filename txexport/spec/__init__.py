@@ -19,6 +19,7 @@ from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.depth import DepthSpec, StagedDepthSpec
 from txexport.spec.described_segments import DescribedSegmentsSpec
 from txexport.spec.distribution_stack import AggregationPyramidSpec, DistributionStackSpec
+from txexport.spec.document import DocumentSpec
 from txexport.spec.dual_attention import DualStageSpec, PicturesSpec
 from txexport.spec.dual_encoder import DualEncoderSpec
 from txexport.spec.efficient_attention import (
@@ -78,6 +79,7 @@ from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
 from txexport.spec.packed import PackedSpec
+from txexport.spec.page import BoxTablesSpec, PageBiasSpec, PageImageSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec, WindowedPositionsSpec
 from txexport.spec.patch_merger import PatchMergerSpec
@@ -153,6 +155,7 @@ __all__ = [
     "BatchNormSpec",
     "BlockSpec",
     "BottleneckSpec",
+    "BoxTablesSpec",
     "BoxesSpec",
     "Cache",
     "ClassReadout",
@@ -175,6 +178,7 @@ __all__ = [
     "DescribedSegmentsSpec",
     "DisentangledAttentionSpec",
     "DistributionStackSpec",
+    "DocumentSpec",
     "DualEncoderSpec",
     "DualStageSpec",
     "EdgesSpec",
@@ -234,6 +238,8 @@ __all__ = [
     "ObjectMasksSpec",
     "OpenVocabularySpec",
     "PackedSpec",
+    "PageBiasSpec",
+    "PageImageSpec",
     "PatchBiasAttentionSpec",
     "PatchGridSpec",
     "PatchMergerSpec",

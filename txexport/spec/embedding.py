@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from txexport.errors import SpecError, positive
 from txexport.spec.enums import PositionKind
 from txexport.spec.norm import NormSpec
+from txexport.spec.page import BoxTablesSpec, PageImageSpec
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class EmbeddingSpec:
     Where `project_first`, words alone are narrower: they are projected, without a bias, before all else.
     Where `trigrams`, so are the vectors of the next word, a word and the one before it, side by side, and the
     projection has a bias (Sun et al. 2020, 3.1); beyond the ends they are 0, and padding is read as words.
-    Vectors of images stand in the places of words `image_token_id`, before positions are added.
+    Vectors of images stand in the places of words `image_token_id`, before positions are added. With `boxes`,
+    those of the words' boxes on a page are added too, and with a `page`, patches of its image follow.
     """
 
     vocab_size: int
@@ -79,6 +81,8 @@ class EmbeddingSpec:
     project_first: bool = False
     trigrams: bool = False
     image_token_id: int | None = None
+    boxes: BoxTablesSpec | None = None
+    page: PageImageSpec | None = None
 
     @property
     def word_size(self) -> int:
@@ -113,5 +117,19 @@ class EmbeddingSpec:
                 f"EmbeddingSpec: image_token_id is {self.image_token_id}, expected 0 to "
                 f"{self.vocab_size - 1}, and no factored_size, dropped words or norm before positions"
             )
+        self._check_page()
         if self.norm is not None and self.norm.size != self.table_size:
             raise SpecError(f"EmbeddingSpec: norm is {self.norm.size} wide, the embedding {self.table_size}")
+
+    def _check_page(self) -> None:
+        """Raise SpecError where vectors of boxes or patches do not fit those of words."""
+        if self.boxes is not None and (self.boxes.size != self.table_size or self.norm_first):
+            raise SpecError(
+                f"EmbeddingSpec: vectors of boxes have {self.boxes.size} numbers, those of words "
+                f"{self.table_size}, norm_first={self.norm_first}; expected as many, and False"
+            )
+        if self.page is not None and (self.boxes is None or self.page.norm.size != self.hidden_size):
+            raise SpecError(
+                f"EmbeddingSpec: patches of {self.page.norm.size} numbers follow words of "
+                f"{self.hidden_size}, boxes={self.boxes}; expected as many, and boxes"
+            )

@@ -126,6 +126,7 @@ class Architecture(StrEnum):
     """The stacks of a model and their connections."""
 
     ENCODER = "encoder"
+    DOCUMENT = "document"
     DECODER = "decoder"
     ENCODER_DECODER = "encoder-decoder"
     DUAL_ENCODER = "dual-encoder"

@@ -18,6 +18,7 @@ LARGEST = 2**31 - 1
 
 TYPES: dict[str, type] = {
     "encoder": specs.EncoderSpec,
+    "document": specs.DocumentSpec,
     "decoder": specs.DecoderSpec,
     "encoder_decoder": specs.EncoderDecoderSpec,
     "dual_encoder": specs.DualEncoderSpec,
@@ -62,6 +63,7 @@ TYPES: dict[str, type] = {
     "gated_frames": specs.GatedFramesSpec,
     "subsampled": specs.SubsampledSpec,
     "relative": specs.RelativeSpec,
+    "page_bias": specs.PageBiasSpec,
     "relative_vectors": specs.RelativeVectorsSpec,
     "sinusoid_vectors": specs.SinusoidVectorsSpec,
     "alibi": specs.AlibiSpec,

@@ -16,6 +16,7 @@ from txexport.spec.layer_inputs import LayerInputsSpec
 from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.norm import NormSpec
+from txexport.spec.page import PageBiasSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
 from txexport.spec.relative_attention import DisentangledAttentionSpec, TransformerXLAttentionSpec
@@ -46,15 +47,16 @@ class TextStackSpec:
     """An embedding of tokens and `num_layers` layers; `final_norm` closes a pre-norm stack.
 
     Layer i has the block `blocks[i % len(blocks)]`, so one block is enough for a stack of equal layers.
-    `relative` is the position bias that all layers share, or the vectors of relative positions that they
-    project. With `layer_inputs`, each layer reads a vector made of the token's id and embedding.
+    `relative` is the position bias that all layers share, of boxes on a page too, or the vectors of relative
+    positions that they project. With `layer_inputs`, each layer reads a vector made of the token's id and
+    embedding.
     """
 
     embedding: EmbeddingSpec
     blocks: tuple[BlockSpec, ...]
     num_layers: int
     final_norm: NormSpec | None = None
-    relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | VectorsSpec | None = None
+    relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | PageBiasSpec | VectorsSpec | None = None
     layer_inputs: LayerInputsSpec | None = None
 
     def __post_init__(self) -> None:
@@ -230,6 +232,8 @@ def check_stateless(owner: object, stack: StackSpec) -> None:
     """
     if isinstance(stack, TiledStackSpec):
         raise SpecError(f"{type(owner).__name__}: TiledStackSpec is of a CrossVisionLanguageSpec alone")
+    if isinstance(stack, TextStackSpec) and stack.embedding.boxes is not None:
+        raise SpecError(f"{type(owner).__name__}: boxes of words are read by a DocumentSpec alone")
     if isinstance(stack, TextStackSpec) and (
         stack.layer_inputs is not None
         or stack.streams is not None

@@ -74,7 +74,8 @@ _ROWS = {  # by name, without "Tokenizer"
     "Barthez": _row(ROBERTA),
     "Bert": _row(
         BERT,
-        "bert blip chinese_clip distilbert electra ernie grounding-dino megatron-bert mobilebert nomic_bert",
+        "bert blip chinese_clip distilbert electra ernie grounding-dino layoutlm megatron-bert mobilebert "
+        "nomic_bert",
         aliases="Electra LayoutLM Lxmert MobileBert SqueezeBert",
         types=True,
     ),
@@ -106,6 +107,7 @@ _ROWS = {  # by name, without "Tokenizer"
         "<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text"
     ),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
+    "LayoutLMv3": _row(ROBERTA, "layoutlmv3"),
     "Llama": _row(LLAMA_TOKENS, aliases="Phi3"),
     "MBart": _row(ROBERTA, "mbart"),
     "MBart50": _row("- </s> <unk> </s> <pad> <s> <mask>"),
@@ -153,7 +155,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Tapas": _row(types=True),
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
-Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutLMv3 LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
+Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo

@@ -6,6 +6,7 @@ Export, runtime, verification, command line, server, batches and documentation r
 from txexport.spec import Architecture, HeadKind
 from txexport.tasks import (
     audio_classification,
+    documents,
     feature_extraction,
     generation,
     images,
@@ -41,6 +42,7 @@ GROUPS = (
     generation,
     images,
     audio_classification,
+    documents,
 )
 ROWS: tuple[Task, ...] = tuple(row for group in GROUPS for row in group.ROWS)
 METHODS: dict[str, Method] = {method.name: method for group in GROUPS for method in group.METHODS}

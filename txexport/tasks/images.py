@@ -1,7 +1,7 @@
 """Image classification, image vectors, zero-shot classification with two encoders, and detection."""
 
 from txexport.spec import Architecture, HeadKind
-from txexport.tasks.task import LABELS, VECTOR, Method, Task
+from txexport.tasks.task import LABELS, VECTOR, VECTORS, Method, Task
 
 BOX = "struct<xmin:double,ymin:double,xmax:double,ymax:double>"
 OBJECTS = f"array<struct<label:string,score:double,box:{BOX}>>"
@@ -10,7 +10,6 @@ MASK = "struct<size:array<bigint>,counts:array<bigint>>"
 POINTS = "array<struct<label:string,score:double,x:double,y:double>>"
 POSES = f"array<struct<box:{BOX},keypoints:{POINTS}>>"
 SEGMENTS = f"array<struct<label:string,score:double,mask:{MASK}>>"
-VECTORS = "array<array<float>>"  # one for each token
 MASKS = f"array<array<struct<score:double,mask:{MASK}>>>"
 METHODS = (
     Method("embed_image", ("image",), "embedding", VECTOR),

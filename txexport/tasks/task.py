@@ -10,6 +10,7 @@ from txexport.spec import Architecture, HeadKind
 CACHED = (STATIC, DYNAMIC)
 TIMED = "array<struct<start:double,end:double,text:string>>"
 TRANSCRIPT = f"struct<text:string,segments:{TIMED},words:{TIMED},language:string>"
+VECTORS = "array<array<float>>"  # of tokens or words
 VECTOR, LABELS = "array<float>", "array<struct<label:string,score:double>>"
 
 

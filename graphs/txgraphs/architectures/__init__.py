@@ -6,6 +6,7 @@ from txexport.spec import (
     CrossVisionLanguageSpec,
     DecoderSpec,
     DescribedSegmentsSpec,
+    DocumentSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
@@ -19,6 +20,7 @@ from txgraphs._graph import Graph
 from txgraphs.architectures.cross_vision_language import cross_vision_language_models
 from txgraphs.architectures.decoder import decoder_models
 from txgraphs.architectures.described_segments import described_segments_models
+from txgraphs.architectures.document import document_models
 from txgraphs.architectures.dual_encoder import dual_encoder_models
 from txgraphs.architectures.encoder import encoder_models
 from txgraphs.architectures.encoder_decoder import encoder_decoder_models
@@ -30,6 +32,7 @@ from txgraphs.architectures.visual_retriever import visual_retriever_models
 
 BUILDERS: dict[type, Callable[..., dict[str, Graph]]] = {
     EncoderSpec: encoder_models,
+    DocumentSpec: document_models,
     DecoderSpec: decoder_models,
     EncoderDecoderSpec: encoder_decoder_models,
     DualEncoderSpec: dual_encoder_models,

@@ -6,6 +6,7 @@ from txexport.spec import EmbeddingSpec
 from txgraphs._component import Body, component
 from txgraphs.linear import linear
 from txgraphs.norm import norm
+from txgraphs.page import box_tables, page_image
 from txgraphs.splice import spliced
 from txgraphs.trigrams import trigrams
 
@@ -26,38 +27,42 @@ def embedding(
 
     Tables narrower than the stack are projected to its width (Lan et al. 2020, 3.1). All (B,S), or positions
     (1,S) -> x (B,S,W). With one token type, token_type_ids are not needed; only token dropout and masked
-    vectors need the mask. Where tokens stand for images, image_features (N,W) are their vectors.
+    vectors need the mask. Where tokens stand for images, image_features (N,W) are their vectors. boxes
+    (B,S,4) are the words' on a page; the P patches of its pixel_values (B,channels,height,width) follow:
+    (B,S+P,W).
     """
     op = g.op
-    words = g.table("word.weight").lookup(op, input_ids)  # (B, S, W)
+    x = g.table("word.weight").lookup(op, input_ids)  # (B, S, W)
     if spec.project_first:
-        read = g.call(trigrams, words, name="trigrams") if spec.trigrams else words  # (B, S, 3*W)
-        words = linear(spec.trigrams, g / "project", read)
+        read = g.call(trigrams, x, name="trigrams") if spec.trigrams else x  # (B, S, 3*W)
+        x = linear(spec.trigrams, g / "project", read)
     if spec.dropped is not None:
-        words = _rescaled(spec.dropped, g, words, input_ids, attention_mask)
+        x = _rescaled(spec.dropped, g, x, input_ids, attention_mask)
     if spec.scale != 1 or spec.image_token_id is not None:
-        words = _scaled(spec, g, words, input_ids, images.get("image_features"))
+        x = _scaled(spec, g, x, input_ids, images.get("image_features"))
     if spec.norm is not None and spec.norm_first:
-        words = norm(spec.norm, g / "norm", words)
+        x = norm(spec.norm, g / "norm", x)
     if spec.position.table:
         places = positions
         if spec.position.offset:  # OpenVINO removes an addition of 0 and gives its name to the input
             places = op.Add(positions, op.Constant(value_int=spec.position.offset))
-        words = op.Add(words, op.Gather(g.weight("position.weight"), places), name="words")
+        x = op.Add(x, op.Gather(g.weight("position.weight"), places), name="words")
     if spec.type_vocab_size == 1:
-        words = op.Add(words, g.weight("segment.weight"), name="words")
+        x = op.Add(x, g.weight("segment.weight"), name="words")
     elif spec.type_vocab_size:
-        words = op.Add(words, op.Gather(g.weight("segment.weight"), token_type_ids), name="words")
+        x = op.Add(x, op.Gather(g.weight("segment.weight"), token_type_ids), name="words")
     if spec.task_type_vocab_size:
-        words = op.Add(words, op.Gather(g.weight("task.weight"), op.Constant(value_int=0)), name="words")
+        x = op.Add(x, op.Gather(g.weight("task.weight"), op.Constant(value_int=0)), name="words")
+    if spec.boxes is not None:
+        x = op.Add(x, box_tables(spec.boxes, g / "boxes", images["boxes"]), name="words")
     if spec.norm is not None and not spec.norm_first:
-        words = norm(spec.norm, g / "norm", words)
+        x = norm(spec.norm, g / "norm", x)
     if spec.masked:
         real = op.Unsqueeze(op.Cast(attention_mask, to=g.dtype), op.Constant(value_ints=[2]))  # (B, S, 1)
-        words = op.Mul(words, real, name="words")
-    if spec.factored_size is None or spec.project_first:
-        return words
-    return linear(True, g / "project", words)
+        x = op.Mul(x, real, name="words")
+    if spec.factored_size is not None and not spec.project_first:
+        x = linear(True, g / "project", x)
+    return x if spec.page is None else page_image(spec.page, g / "page", x, images["pixel_values"])
 
 
 def _scaled(

@@ -4,6 +4,7 @@ from txexport.spec import (
     CrossVisionLanguageSpec,
     DecoderSpec,
     DescribedSegmentsSpec,
+    DocumentSpec,
     DualEncoderSpec,
     EncoderDecoderSpec,
     EncoderSpec,
@@ -16,6 +17,7 @@ from txexport.spec import (
 from txmodels.architectures.cross_vision_language import CrossVisionLanguageModel
 from txmodels.architectures.decoder import DecoderModel
 from txmodels.architectures.described_segments import DescribedSegmentsModel
+from txmodels.architectures.document import DocumentModel
 from txmodels.architectures.dual_encoder import DualEncoderModel
 from txmodels.architectures.encoder import EncoderModel
 from txmodels.architectures.encoder_decoder import EncoderDecoderModel
@@ -27,6 +29,7 @@ from txmodels.architectures.visual_retriever import VisualRetrieverModel
 
 ARCHITECTURES: dict[type, type] = {
     EncoderSpec: EncoderModel,
+    DocumentSpec: DocumentModel,
     DecoderSpec: DecoderModel,
     EncoderDecoderSpec: EncoderDecoderModel,
     DualEncoderSpec: DualEncoderModel,

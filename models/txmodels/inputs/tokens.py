@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from txexport.spec import EmbeddingSpec, PositionKind
 from txmodels.linear import Linear
 from txmodels.norm import Norm
+from txmodels.page import BoxTables, PageImage
 from txmodels.splice import spliced
 from txmodels.trigrams import trigrams
 
@@ -36,6 +37,8 @@ class Embedding(nn.Module):
         self.tasks = spec.task_type_vocab_size
         if self.tasks:
             self.task = nn.Embedding(self.tasks, size)
+        self.boxes = None if spec.boxes is None else BoxTables(spec.boxes)
+        self.page = None if spec.page is None else PageImage(spec.page)
         self.norm = Norm(spec.norm) if spec.norm else nn.Identity()
         self.project_first, self.trigrams = spec.project_first, spec.trigrams
         self.project: nn.Module = nn.Identity()
@@ -50,11 +53,14 @@ class Embedding(nn.Module):
         token_type_ids: Tensor | None,
         attention_mask: Tensor | None,
         image_features: Tensor | None = None,
+        boxes: Tensor | None = None,
+        pixel_values: Tensor | None = None,
     ) -> Tensor:
         """input_ids (B,S), positions (B,S) or (1,S), token_type_ids and attention_mask (B,S) -> x (B,S,W).
 
         With one token type, token_type_ids are not needed; only token dropout and masked vectors need the
-        mask. image_features (N,W) are those of the images among the tokens.
+        mask. image_features (N,W) are those of the images among the tokens. boxes (B,S,4) are the words' on a
+        page; the P patches of its pixel_values (B,channels,height,width) follow: (B,S+P,W).
         """
         embedded = self.word(input_ids)  # (B, S, W)
         if self.trigrams:
@@ -80,13 +86,15 @@ class Embedding(nn.Module):
             embedded = embedded + self.segment(token_type_ids)
         if self.tasks:
             embedded = embedded + self.task.weight[0]
+        if self.boxes is not None:
+            embedded = embedded + self.boxes(boxes)
         if not self.norm_first:
             embedded = self.norm(embedded)
         if self.masked:
             assert attention_mask is not None
             embedded = embedded * attention_mask[:, :, None]
         x: Tensor = embedded if self.project_first else self.project(embedded)
-        return x
+        return x if self.page is None else self.page(x, pixel_values)
 
 
 def _sinusoids(size: int, width: int) -> Tensor:

@@ -62,6 +62,13 @@ def roberta_tokenizer(settings: Settings, file: TokenizerFile) -> Built:
     return Built(_bytes(file, spaced), settings.tokens("RobertaTokenizer"), post=post)
 
 
+def layoutlmv3(settings: Settings, file: TokenizerFile) -> Built:
+    """LayoutLMv3Tokenizer, which reads words."""
+    spaced = settings.get("add_prefix_space", True)
+    post = roberta("sep_token", "cls_token", True, spaced)
+    return Built(_bytes(file, spaced), settings.tokens("LayoutLMv3Tokenizer"), post=post)
+
+
 def blenderbot(settings: Settings, file: TokenizerFile) -> Built:
     """BlenderbotTokenizer."""
     tokens = settings.tokens("BlenderbotTokenizer")
@@ -175,6 +182,7 @@ CLASSES: dict[str, Callable[[Settings, TokenizerFile], Built]] = {
     "GPT2Tokenizer": gpt2,
     "GPTNeoXTokenizer": gpt_neox,
     "HerbertTokenizer": herbert,
+    "LayoutLMv3Tokenizer": layoutlmv3,
     "OpenAIGPTTokenizer": openai_gpt,
     "Qwen2Tokenizer": qwen2,
     "Qwen3_5Tokenizer": qwen3_5,

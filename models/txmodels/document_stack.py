@@ -1,0 +1,52 @@
+"""Stacks that read the words of a page in their boxes (Xu et al. 2020)."""
+
+from torch import Tensor
+
+from txexport.spec import PageBiasSpec, TextStackSpec
+from txmodels.block import EncoderBlock
+from txmodels.mask import biased_mask, padding_mask
+from txmodels.page import PageBias, with_patches
+from txmodels.position import positions, token_positions
+from txmodels.stack import Given, Stack
+
+
+class DocumentEncoder(Stack):
+    """A stack that reads the words of a page; its layers give their weights where `weighted`."""
+
+    def __init__(self, spec: TextStackSpec, weighted: bool = False):
+        super().__init__(spec, (EncoderBlock(block, weighted) for block in spec.layers))
+        if isinstance(spec.relative, PageBiasSpec):
+            self.relative = PageBias(spec.relative, spec.blocks[0].attention.num_heads)
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        bbox: Tensor,
+        token_type_ids: Tensor | None = None,
+        pixel_values: Tensor | None = None,
+        outputs: Given | None = None,
+    ) -> Tensor:
+        """input_ids, attention_mask and token_type_ids (B,S), bbox (B,S,4) -> last_hidden_state (B,S,W).
+
+        With pixel_values (B,channels,height,width), those of the P patches follow: (B,S+P,W). `outputs` are
+        filled with what layers give.
+        """
+        outputs = outputs or Given()
+        padding, page = self.spec.embedding.position.pad_token_id, self.spec.embedding.page
+        order = positions(input_ids, input_ids.new_zeros(1))  # (1, S)
+        rows = order if padding is None else token_positions(padding, input_ids)
+        tokens = input_ids, rows, token_type_ids, attention_mask
+        x = self.embedding(*tokens, boxes=bbox, pixel_values=pixel_values)  # (B, S+P, W)
+        if page is not None:
+            attention_mask, bbox, order = with_patches(page, attention_mask, bbox, order)
+        mask = padding_mask(attention_mask, attention_mask)  # (B, 1, S+P, S+P)
+        if isinstance(self.spec.relative, PageBiasSpec):
+            mask = biased_mask(self.relative(order, bbox), mask)  # (B, N, S+P, S+P)
+        for layer in self.layers:
+            outputs.hidden(x)
+            x, *weights = layer(x, mask=mask, cos=None, sin=None)
+            outputs.weights(*weights)
+        y: Tensor = self.final_norm(x)
+        outputs.last(x, y)
+        return y
