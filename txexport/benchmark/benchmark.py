@@ -56,7 +56,7 @@ def bench(
         raise InputError(f"loss is {shown(loss)}, expected a share from 0 to 1")
     tell = naming(progress)
     items = built_in() if texts is None else items_of(texts)
-    check_task(manifest.task, items)
+    check_task(manifest, items)
     most = min(available(), THREADS) if threads is None else threads
     with contextlib.ExitStack() as stack:
         tell("loading")

@@ -9,7 +9,7 @@ from txexport.runtime.preprocessing.text import Item
 
 def text_workloads(model: Model, items: list[Item], new_tokens: int) -> dict[str, tuple[str, Work]]:
     """As `works_of`; for a model of texts, first the answer to the first text, and the answers to all."""
-    method = check_task(model.manifest.task, items)
+    method = check_task(model.manifest, items)
     workloads: dict[str, tuple[str, Work]] = {}
     if bundle.reads_tokens(model.manifest.graphs):
         least = CHOICES if method == "choose" else 1

@@ -90,6 +90,12 @@ def lines(texts: Sequence[str], file: Path | None, second: str | None = None) ->
     return Inputs([(text, second) for text in texts], source, lambda line: (line, second))
 
 
+def objects(texts: Sequence[str], file: Path | None, read: Callable[[str], Any]) -> Inputs:
+    """Arguments, or lines of `file`, each parsed by `read`. Raises UsageError for both, or neither."""
+    source = _source(texts, file)
+    return Inputs([read(text) for text in texts] if source is None else [], source, read)
+
+
 def pairs(texts: Sequence[str], file: Path | None) -> Inputs:
     """Pairs of consecutive arguments, or a pair on each line, separated by a tab.
 

@@ -6,6 +6,7 @@ import click
 
 from txexport.cli import (
     audio_tasks,
+    document_tasks,
     generate,
     image_tasks,
     mask_tasks,
@@ -76,7 +77,10 @@ def families(task: str | None, as_json: bool) -> None:
 
 TASK_COMMANDS = {
     command.name: command
-    for module in (tasks, generate, transcribe, image_tasks, mask_tasks, page_tasks, pose_tasks, audio_tasks)
+    for module in (
+        *(tasks, generate, transcribe, image_tasks, mask_tasks),
+        *(page_tasks, document_tasks, pose_tasks, audio_tasks),
+    )
     for command in vars(module).values()
     if isinstance(command, click.Command)
 }

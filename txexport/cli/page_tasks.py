@@ -35,7 +35,7 @@ def embed_pages(
 
     Prints the numbers of vectors; --json gives them, --output writes them to a file.
     """
-    _show("image", answers.ask(inputs.lines(texts, file), "embed_pages", **chosen), answers, output)
+    show_arrays("image", answers.ask(inputs.lines(texts, file), "embed_pages", **chosen), answers, output)
 
 
 @click.command()
@@ -51,7 +51,7 @@ def embed_queries(
 
     Prints the numbers of vectors; --json gives them, --output writes them to a file.
     """
-    _show("query", answers.ask(inputs.lines(texts, file), "embed_queries", **chosen), answers, output)
+    show_arrays("query", answers.ask(inputs.lines(texts, file), "embed_queries", **chosen), answers, output)
 
 
 @click.command()
@@ -94,7 +94,7 @@ def rank_pages(
     answers.show(windows, record, ["query"], ["corpus_id", "score", "page"])
 
 
-def _show(kind: str, windows: Iterator[list[Answered]], answers: Answers, file: Path | None) -> None:
+def show_arrays(kind: str, windows: Iterator[list[Answered]], answers: Answers, file: Path | None) -> None:
     """Write vectors to `file`, print them as JSON, or print how many each input has."""
     if file is not None:
         if answers.as_json:

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from txexport.bundle import Manifest
 from txexport.dtype_comparison.texts import pairs, singles
 from txexport.errors import InputError
 from txexport.runtime import Model
 from txexport.runtime.preprocessing.text import Item
 from txexport.runtime.session import Session
-from txexport.tasks import TASKS
+from txexport.tasks import served_row
 
 NEIGHBOURS = 10
 COSINE, WORST, OVERLAP = "cosine", "worst cosine", "top-10 overlap"
@@ -33,9 +34,10 @@ IMAGES = 8  # seeded images
 FRACTION = {COSINE, WORST}  # printed as numbers; other measures are shares in per cent
 
 
-def check_task(task: str, items: list[Item]) -> str:
+def check_task(manifest: Manifest, items: list[Item]) -> str:
     """The method whose answers are compared. Raises InputError for too few texts, or if there is none."""
-    method = TASKS[task].methods[0]
+    row = served_row(manifest.task, manifest.cache is not None, manifest.spec.get("type", ""))
+    method = "another task" if row is None else row.methods[0]
     if method not in (*ANSWERS, "generate"):
         raise InputError(f"dtypes are compared on texts or images, but the bundle is for {method}")
     if method == "choose" and len(items) < CHOICES:
@@ -45,7 +47,7 @@ def check_task(task: str, items: list[Item]) -> str:
 
 def accuracy_of(models: dict[str, Model], items: list[Item], new_tokens: int) -> dict[str, dict[str, float]]:
     """Measures by dtype; the first of the `models` is the reference. Raises InputError as `check_task`."""
-    method = check_task(next(iter(models.values())).manifest.task, items)
+    method = check_task(next(iter(models.values())).manifest, items)
     if method == "generate":
         return _generating(models, items, new_tokens)
     ask, measure = ANSWERS[method]

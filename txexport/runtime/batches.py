@@ -1,7 +1,7 @@
 """Batches texts of similar length under a token budget; B rows, S tokens."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -95,20 +95,26 @@ def run(
     batch_tokens: int,
     progress: Progress | None,
     owners: Sequence[int] | None = None,
+    *,
+    beside: Callable[[Sequence[int]], Mapping[str, np.ndarray]] | None = None,
 ) -> Iterator[Batch]:
     """Yield each batch's indices in `encodings`, the outputs and the mask (B,S); longest texts first.
 
     `progress` is called with the numbers of finished and of all inputs; `owners` has the input of each
-    encoding, where an input may have several. Errors as `batches_by_length`.
+    encoding, where an input may have several. `beside` gives the inputs of a batch beside its tokens, by its
+    indices. Errors as `batches_by_length`.
     """
     role = bundle.manifest.text_stage.role
     as_rows([encoding.ids for encoding in encodings], bundle.vocab_size(role))
     lengths = [padded_length(bundle.manifest) or len(encoding) for encoding in encodings]
+    patches = bundle.manifest.text_stage.facts.page_patches
+    costs = [length + patches for length in lengths]
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
-    for indices in batches_by_length(lengths, lengths, batch_tokens):
+    for indices in batches_by_length(lengths, costs, batch_tokens):
         session = bundle.sessions[role]
-        check_room(session, len(indices), max(lengths[i] for i in indices))
+        check_room(session, len(indices), max(costs[i] for i in indices))
         feeds = inputs_of(bundle, role, [encodings[i] for i in indices])
+        feeds |= {} if beside is None else beside(indices)
         outputs = finite(session.run(feeds))
         yield indices, outputs, feeds[ATTENTION_MASK]
         tell(indices)

@@ -21,6 +21,7 @@ from txexport.runtime.tasks import (
     depth,
     described,
     detection,
+    documents,
     feature_extraction,
     image_questions,
     image_tasks,
@@ -226,6 +227,10 @@ class Model:
     embed_image = on_bundle(image_tasks.embed_image)
     match = on_bundle(image_tasks.match)
     find = on_bundle(described.find)
+    embed_words = on_bundle(documents.embed_words)
+    tag_words = on_bundle(documents.tag_words)
+    classify_page = on_bundle(documents.classify_page)
+    answer_page = on_bundle(documents.answer_page)
     embed_pages = on_bundle(pages.embed_pages)
     embed_queries = on_bundle(pages.embed_queries)
     rank_pages = on_bundle(pages.rank_pages)

@@ -40,6 +40,7 @@ OPTIONS: dict[str, Schema] = {
     "num_beams": {"type": "integer", "minimum": 1, "maximum": SEVERAL},
 }
 FILES = ("images", "sounds")  # arguments that are paths in Python, and the files' contents in a request
+PAGES, OF_PAGE = "pages", "image"  # an argument whose values may have such a file
 _BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
 FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
 
@@ -53,7 +54,7 @@ async def task(request: Request) -> Response:
         other = f"; expected {', '.join(METHODS)}" if record is None else f"; see POST {record.endpoint}"
         raise RefusedError(f"no task {shown(method)}{other}", 404)
     fields = fields_of(method)
-    has_files = not fields.keys().isdisjoint(FILES)
+    has_files = not fields.keys().isdisjoint((*FILES, PAGES))
     body = await read_json(request, fields, limits.max_body if has_files else limits.most_text)
     served = find(request.app.state.served, body.pop("model"))
     wanted, most = body.get("max_new_tokens", 1), limits.max_new_tokens
@@ -99,7 +100,25 @@ def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) 
             names = [f"{name}[{number}]" for number in range(len(listed))] if listed is value else [name]
             paths = [_file(folder / filename, one) for filename, one in zip(names, listed, strict=True)]
             arguments = arguments | {name: paths if isinstance(value, list) else paths[0]}
+        if PAGES in arguments:
+            arguments = arguments | {PAGES: _pages(folder, arguments[PAGES])}
         return getattr(served.model, method)(**arguments)
+
+
+def _pages(folder: Path, value: Any) -> Any:
+    """Pages with the paths of their images, which are sent in base64. Raises RefusedError."""
+    if isinstance(value, list):
+        return [_page(folder / f"page[{number}]", page) for number, page in enumerate(value)]
+    return _page(folder / "page", value)
+
+
+def _page(path: Path, page: Any) -> Any:
+    """A page, with its image in a file; the method checks all else."""
+    if not isinstance(page, dict) or page.get(OF_PAGE) is None:
+        return page
+    if not isinstance(page[OF_PAGE], str):
+        raise RefusedError("the image of a page is no text; send its bytes in base64")
+    return page | {OF_PAGE: _file(path, page[OF_PAGE])}
 
 
 def _file(path: Path, value: str) -> Path:

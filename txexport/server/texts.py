@@ -15,9 +15,14 @@ T = TypeVar("T")
 
 
 def strings(value: Any) -> list[str]:
-    """The texts in a JSON value that is a text or nested lists of texts; none in other values."""
+    """The texts in a JSON value that is a text, a page or nested lists of these; none in other values.
+
+    The words of a page are one text.
+    """
     if isinstance(value, str):
         return [value]
+    if isinstance(value, dict) and "words" in value:
+        return [" ".join(strings(value.get("words")))]
     return [text for one in value for text in strings(one)] if isinstance(value, list) else []
 
 

@@ -49,7 +49,7 @@ class TextLosses:
     def __init__(self, folder: Path, manifest: Manifest, checkpoint: Checkpoint, file: Path):
         self.folder, self.manifest, self.checkpoint = folder, manifest, checkpoint
         self.items = read(file)
-        check_task(manifest.task, self.items)
+        check_task(manifest, self.items)
 
     def lost(self, loaded: LoadedBundle, budgets: Mapping[str, float]) -> list[TensorCheck]:
         """One check for each measure, whose error is the share lost.

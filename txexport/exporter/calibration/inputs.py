@@ -8,6 +8,7 @@ import numpy as np
 from txexport.contracts import ECOSYSTEM, Signature, cache_names, roles
 from txexport.contracts.names import (
     ATTENTION_MASK,
+    BBOX,
     ENCODER_ATTENTION_MASK,
     INPUT_IDS,
     PIXEL_VALUES,
@@ -34,6 +35,8 @@ def check_reads(spec: ModelSpec, task: str) -> None:
     if not reads_tokens(reader_of(spec)):
         raise InputError(f"texts need a model that reads texts; this one is for {task}")
     graphs = signatures(spec, ECOSYSTEM)
+    if any(port.name == BBOX for graph in graphs.values() for port in graph.inputs):
+        raise InputError(f"texts need a model that reads them without boxes; this one is for {task}")
     if not spec.generates and roles.TEXT not in graphs and any(map(_reads_both, graphs.values())):
         raise InputError(f"texts need a model that reads them without images; this one is for {task}")
     if not graphs:

@@ -178,6 +178,7 @@ GOT_OCR2 = CLIP | {
 # The defaults of each processor.
 DEFAULTS: dict[str, dict[str, Any]] = {
     "ViTImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
+    "LayoutLMv3ImageProcessor": PLAIN | {"size": {"height": 224, "width": 224}, "resample": BILINEAR},
     "BeitImageProcessor": PLAIN
     | {
         "size": {"height": 224, "width": 224},

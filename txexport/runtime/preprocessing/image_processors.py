@@ -28,6 +28,7 @@ BY_MODEL = {
     "idefics3": "Idefics3ImageProcessor",
     "smolvlm": "SmolVLMImageProcessor",
     "llava": "CLIPImageProcessor",
+    "layoutlmv3": "LayoutLMv3ImageProcessor",
     "vit": "ViTImageProcessor",
     "vit_msn": "ViTImageProcessor",
     "vit_mae": "ViTImageProcessor",

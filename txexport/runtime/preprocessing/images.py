@@ -73,6 +73,7 @@ from txexport.runtime.preprocessing.preprocessor import read_settings
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+UNCROPPED = ("DPTImageProcessor", "DonutImageProcessor", "LayoutLMv3ImageProcessor")
 FILTERS = range(6)  # as Pillow numbers them
 
 
@@ -122,8 +123,7 @@ class Images:
                 )
         if options["resample"] not in FILTERS:
             raise UnsupportedError(f"image processor: resample {shown(options['resample'])} is not supported")
-        self.on_white: bool = options["do_convert_rgb"]
-        self.resample = int(options["resample"])
+        self.on_white, self.resample = bool(options["do_convert_rgb"]), int(options["resample"])
         self.size: Size | None = None
         own_sizes = TILED | PACKED | MOSAICS | SPLITTING | FITTING | CANVASED
         if options["do_resize"] or kind in own_sizes or "do_thumbnail" in DEFAULTS[kind]:
@@ -143,7 +143,7 @@ class Images:
         if kind in BOXED:
             self.boxed, self.unit = boxes_of(options)
         self.kind, self.resizes_values = kind, kind in RESIZED_AS_VALUES
-        if crop is not None and (self.resizes_values or kind in ("DPTImageProcessor", "DonutImageProcessor")):
+        if crop is not None and (self.resizes_values or kind in UNCROPPED):
             raise UnsupportedError(f"image processor: do_center_crop is not supported in {kind}")
         for name, size in (("size", self.size), ("crop_size", crop), ("pad_size", self.padded)):
             if pixels_of(size) > RESIZED:

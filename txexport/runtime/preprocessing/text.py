@@ -18,6 +18,7 @@ from txexport.support.arguments import is_whole
 from txexport.support.tokenizer_classes import WHISPER, tokenizer_class
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
+Words: TypeAlias = list[str] | tuple[list[str], list[str]]  # the same, as words
 
 LEFT, RIGHT = "left", "right"
 LONGEST_FIRST = "longest_first"  # which text of a pair is cut, as tokenizers names it
@@ -116,18 +117,30 @@ class Text:
                 return self.tokenizer.encode_batch(list(texts), add_special_tokens=adds)
         return self.windows(texts, limit, strategy=strategy)
 
+    def split(self, texts: Sequence[Words]) -> list[Encoding]:
+        """One encoding a text or pair of words, each of which is split into tokens by itself."""
+        with tokenizing():
+            return self.tokenizer.encode_batch(list(texts), is_pretokenized=True)
+
     def windows(
-        self, texts: Sequence[Item], size: int, overlap: int = 0, strategy: str = LONGEST_FIRST
+        self,
+        texts: Sequence[Item] | Sequence[Words],
+        size: int,
+        overlap: int = 0,
+        strategy: str = LONGEST_FIRST,
+        *,
+        split: bool = False,
     ) -> list[Encoding]:
         """Encodings of at most `size` tokens; further windows of a longer text are in its `overflowing`.
 
         A window repeats the last `overlap` tokens of the one before; of a pair `strategy` says which text is
-        cut. Raises InputError where special tokens, overlap and the uncut text leave no room in a window.
+        cut. Texts that are `split` are words. Raises InputError where special tokens, overlap and the uncut
+        text leave no room in a window.
         """
         if not is_whole(overlap, 0):
             raise InputError(f"windows share {shown(overlap)} tokens, expected 0 or more")
         with tokenizing():
-            encodings = self.tokenizer.encode_batch(list(texts))
+            encodings = self.tokenizer.encode_batch(list(texts), is_pretokenized=split)
         long = [i for i, encoding in enumerate(encodings) if len(encoding) > size]
         if not long:
             return encodings
@@ -146,7 +159,7 @@ class Text:
             )  # a copy: all threads share a tokenizer's settings
             cutter.encode_special_tokens = self.tokenizer.encode_special_tokens
             cutter.enable_truncation(size, stride=overlap, strategy=strategy, direction=self.cut_side)
-            cut = cutter.encode_batch([texts[i] for i in long])
+            cut = cutter.encode_batch([texts[i] for i in long], is_pretokenized=split)
         for i, encoding in zip(long, cut, strict=True):
             encodings[i] = encoding
         return encodings

@@ -19,6 +19,7 @@ from txexport.parts.cases import (
     GreedyCase,
     PromptCase,
 )
+from txexport.parts.documents import DocumentCase
 from txexport.parts.grounded import GroundedCase
 from txexport.parts.pages import PageCase
 from txexport.parts.part import SignalCase, Skipped, View
@@ -26,6 +27,7 @@ from txexport.spec import ModelSpec, StackSpec
 from txexport.verification.cases import runs
 from txexport.verification.cases.beam_search import run_beams
 from txexport.verification.cases.descriptions import run_described, run_described_segments, run_grounded
+from txexport.verification.cases.documents import run_document
 from txexport.verification.cases.pages import run_pages
 from txexport.verification.cases.prompts import run_prompts
 from txexport.verification.checks import CONTENTS, PROCESSORS, Reach
@@ -94,6 +96,7 @@ RUNS: dict[type, Callable[..., list[runs.Outcome]]] = {
     DescribedSegmentsCase: run_described_segments,
     GroundedCase: run_grounded,
     PageCase: run_pages,
+    DocumentCase: run_document,
     DecoderCase: runs.run_decoder,
 }
 
@@ -176,7 +179,7 @@ def _sizes(case: Any) -> dict[str, int]:
         return {"rows": len(case.signals)}
     if isinstance(case, PromptCase):
         return {"rows": len(case.pixel_values)}
-    if isinstance(case, EncoderCase | DualEncoderCase | GroundedCase | PageCase):
+    if isinstance(case, EncoderCase | DualEncoderCase | GroundedCase | PageCase | DocumentCase):
         rows, tokens = case.input_ids.shape
         return {"rows": rows, "tokens": tokens}
     if not isinstance(case, DecoderCase | GreedyCase):

@@ -67,8 +67,8 @@ def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
     """Every output of an encoder over a padded batch."""
     graph, inputs = runner.manifest.graphs[roles.MODEL], _inputs(runner, case)
     result = runner.run(**inputs)
-    _check_declared(runner, result)
-    real = partial(layers.without_padding, _by_token(graph))
+    check_declared(runner, result)
+    real = partial(layers.without_padding, by_token(graph))
     pairs: dict[str, Pairs] = {name: [] for name in result}
     batch = None if case.alone else reference.encode(inputs)
     for row, mask in enumerate(case.attention_mask.astype(bool)):
@@ -77,13 +77,13 @@ def run_encoder(runner: GraphRunner, reference: Reference, case: EncoderCase) ->
             expected = {name: layers.among(name, array[0], mask) for name, array in alone.items()}
         else:
             expected = real(batch, row, mask)
-        _check_complete(result, expected)
+        check_complete(result, expected)
         for name, array in real(result, row, mask).items():
             pairs[name].append((array, expected[name]))
     return [Outcome(name, pairs[name]) for name in pairs]
 
 
-def _by_token(graph: GraphFile) -> set[str]:
+def by_token(graph: GraphFile) -> set[str]:
     """The outputs that have one number or vector a token."""
     return {port.name for port in graph.outputs if port.shape[1:2] == [SEQUENCE_LENGTH]}
 
@@ -110,15 +110,15 @@ def run_signals(runner: GraphRunner, reference: Reference, case: SignalCase) -> 
     result, encode = runner.run(**inputs), partial(reference.encode, inputs)
     boxes = result.get(PRED_BOXES)
     expected = encode() if boxes is None else in_ranks(encode, result, boxes.shape[1])
-    _check_complete(result, expected)
-    _check_declared(runner, result)
+    check_complete(result, expected)
+    check_declared(runner, result)
     if case.real is None:
         return [Outcome(name, [(array, expected[name])]) for name, array in result.items()]
     pairs: dict[str, Pairs] = {name: [] for name in result}
     within = case.real if case.within is None else case.within
     for row, masks in enumerate(zip(case.real, within, strict=True)):
         ours, theirs = (
-            layers.without_padding(_by_token(graph), one, row, *masks) for one in (result, expected)
+            layers.without_padding(by_token(graph), one, row, *masks) for one in (result, expected)
         )
         for name, array in ours.items():
             pairs[name].append((array, theirs[name]))
@@ -184,14 +184,14 @@ def _inputs(runner: GraphRunner, case: EncoderCase) -> dict[str, np.ndarray]:
     return {port.name: inputs[port.name] for port in runner.manifest.graphs[roles.MODEL].inputs}
 
 
-def _check_complete(found: Iterable[str], expected: Iterable[str]) -> None:
+def check_complete(found: Iterable[str], expected: Iterable[str]) -> None:
     """Raise AssertionError for an output of the reference that the graph lacks."""
     missing = set(expected) - set(found)
     if missing:
         raise AssertionError(f"the graph has no output {', '.join(sorted(missing))}")
 
 
-def _check_declared(runner: GraphRunner, found: Arrays) -> None:
+def check_declared(runner: GraphRunner, found: Arrays) -> None:
     """Raise AssertionError for an output whose shape is not the declared one."""
     for port in runner.manifest.graphs[roles.MODEL].outputs:
         if port.name in runner.left_out:
@@ -226,7 +226,7 @@ def run_decoder(runner: GraphRunner, reference: Reference, case: DecoderCase) ->
         for counts in case.steps:
             new = [row[done : done + n] for row, done, n in zip(case.rows, taken, counts, strict=True)]
             taken += pair_step(steps, steps.run(new), expected, taken, pairs)
-        _check_complete(
+        check_complete(
             [*(name for _, name in pairs), *steps.present], alignment.promised(runner, expected[0])
         )
         pair_caches(steps, expected, reference, pairs)

@@ -1,5 +1,6 @@
 """optimum-intel: OVModelFor... of a bundle's graphs, converted by OpenVINO at load."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,12 +40,18 @@ TWO_GRAPHS = {
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # the default is bfloat16 on processors that have it
 
 
+def _has_boxes(bundle: Path) -> bool:
+    """Tell whether a model reads boxes of words, which the classes of tasks do not pass on."""
+    return json.loads((bundle / "txexport.json").read_text(encoding="utf-8"))["spec"]["type"] == "document"
+
+
 @cache
 def load(bundle: Path, task: str) -> Any:
     """The model; one that recognises speech in one graph has a CTC head."""
     ctc = task == "automatic-speech-recognition" and not any(bundle.glob("onnx/encoder_model*.onnx"))
     has_three = task in ("text2text-generation", "automatic-speech-recognition") and not ctc
-    kind, files = intel.OVModelForCTC if ctc else CLASSES[task], THREE_GRAPHS if has_three else ONE_GRAPH
+    one = intel.OVModelForCustomTasks if _has_boxes(bundle) else CLASSES[task]
+    kind, files = intel.OVModelForCTC if ctc else one, THREE_GRAPHS if has_three else ONE_GRAPH
     files = TWO_GRAPHS if task == "mask-generation" else files
     return kind.from_pretrained(bundle, from_onnx=True, ov_config=EXACT, **files)
 

@@ -1,5 +1,6 @@
 """optimum-onnx: ORTModelFor... of a bundle, its outputs, generation and pipelines."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,11 +31,16 @@ CLASSES = {
 }
 
 
+def _has_boxes(bundle: Path) -> bool:
+    """Tell whether a model reads boxes of words, which the classes of tasks do not pass on."""
+    return json.loads((bundle / "txexport.json").read_text(encoding="utf-8"))["spec"]["type"] == "document"
+
+
 @cache
 def load(bundle: Path, task: str, **loading: Any) -> Any:
-    """The model; one that recognises speech in one graph has a CTC head."""
+    """The model; one that recognises speech in one graph has a CTC head, one of pages its own class."""
     ctc = task == "automatic-speech-recognition" and not any(bundle.glob("onnx/encoder_model*.onnx"))
-    kind = ort.ORTModelForCTC if ctc else CLASSES[task]
+    kind = ort.ORTModelForCTC if ctc else ort.ORTModelForCustomTasks if _has_boxes(bundle) else CLASSES[task]
     return kind.from_pretrained(str(bundle), **loading)
 
 

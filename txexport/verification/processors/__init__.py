@@ -19,7 +19,7 @@ from typing import Protocol
 from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
-from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
+from txexport.contracts.names import BBOX, INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
 from txexport.families import Resolved
 from txexport.verification.checks import (
     CHAT_TEMPLATE,
@@ -35,6 +35,7 @@ from txexport.verification.checks import (
 from txexport.verification.processors import (
     chat,
     ctc_tokenizer,
+    documents,
     pages,
     prompts,
     signals,
@@ -69,7 +70,12 @@ def _recognises(manifest: Manifest) -> bool:
 
 # By the name of the case in a report: whether it applies to a bundle, and the check.
 CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
-    TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), tokenizer.check),
+    TOKENIZER: (
+        lambda manifest: _reads(manifest, INPUT_IDS),
+        lambda folder, manifest, checkpoint, *, quick: _tokenizer_of(manifest)(
+            folder, manifest, checkpoint, quick=quick
+        ),
+    ),
     CHAT_TEMPLATE: (_chats, chat.check),
     CTC_TOKENIZER: (_recognises, ctc_tokenizer.check),
     IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
@@ -107,6 +113,11 @@ def _has_prompts(manifest: Manifest, role: str) -> bool:
 def _prompts_of(manifest: Manifest) -> Check:
     """The check of prompts with images: of tasks, where an encoder reads them."""
     return tasks.check if roles.ENCODER in manifest.graphs else prompts.check
+
+
+def _tokenizer_of(manifest: Manifest) -> Check:
+    """The check of a tokenizer: of words in their boxes, where the model reads these."""
+    return documents.check if _reads(manifest, BBOX) else tokenizer.check
 
 
 def _ranks_pages(manifest: Manifest) -> bool:

@@ -53,7 +53,9 @@ def check_images(
     except (BundleError, UnsupportedError) as error:
         raise SkipError(str(error)) from None
     tolerance = VALUES if ours.resizes_values else ours.byte and ours.byte + VALUES
-    with original("AutoImageProcessor", checkpoint, manifest.model_type, backend="pil") as theirs:
+    options: dict[str, Any] = {"apply_ocr": False} if ours.kind == "LayoutLMv3ImageProcessor" else {}
+    options["backend"] = "pil"
+    with original("AutoImageProcessor", checkpoint, manifest.model_type, **options) as theirs:
         checks = []
         for name, image in _images(quick):
             converted = image if theirs.do_convert_rgb else image.convert("RGB")

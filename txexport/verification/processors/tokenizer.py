@@ -42,11 +42,11 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     ours = files.text
     with original("AutoTokenizer", checkpoint, manifest.model_type) as theirs:
         _check_reads(theirs)
-        seeded = _texts(ours, theirs, quick)
+        seeded = seeded_texts(ours, theirs, quick)
         row, checks = task_of(manifest), []
         methods = set() if row is None else {*row.methods}
         if not WRITERS & methods:
-            checks += [*_encoded(ours, theirs, seeded, quick), _limit(files, folder, theirs)]
+            checks += [*_encoded(ours, theirs, seeded, quick), check_limit(files, folder, theirs)]
             _types(files, theirs, seeded)
         if DECODERS & methods:
             checks.append(_decoded(ours, theirs, seeded, quick))
@@ -65,7 +65,7 @@ def _check_reads(theirs: Any) -> None:
         raise SkipError(f"transformers' own reads no text: {first_line(error)}") from None
 
 
-def _texts(ours: Text, theirs: Any, quick: bool) -> list[str]:
+def seeded_texts(ours: Text, theirs: Any, quick: bool) -> list[str]:
     """Seeded texts with the special tokens and words of both."""
     words = sorted(ours.tokenizer.get_vocab().items(), key=lambda one: (one[1], one[0]))
     special = {token.content for token in ours.tokenizer.get_added_tokens_decoder().values()}
@@ -124,7 +124,7 @@ def _compare(item: Item, ours: Any, theirs: dict[str, Any]) -> None:
             differs(f"{name}, from place {at} on,", item, found[at : at + 6], wanted[at : at + 6])
 
 
-def _limit(files: BundleFiles, folder: Path, theirs: Any) -> TensorCheck:
+def check_limit(files: BundleFiles, folder: Path, theirs: Any) -> TensorCheck:
     """The maximum length, unless sentence-transformers sets its own."""
     if sentence_settings(folder).get("max_seq_length") is None:
         limit = theirs.model_max_length

@@ -1,0 +1,313 @@
+"""Tasks of models that read words in their boxes on a page; N words, S tokens, W width, K labels.
+
+The public functions are methods of Model.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypedDict
+
+import numpy as np
+from tokenizers import Encoding
+
+from txexport.contracts import roles
+from txexport.contracts.names import (
+    BBOX,
+    END_LOGITS,
+    LAST_HIDDEN_STATE,
+    LOGITS,
+    PIXEL_VALUES,
+    START_LOGITS,
+)
+from txexport.errors import InputError, counted, shown
+from txexport.runtime.batches import BATCH_TOKENS, CUT, longest_text, run, text_limit
+from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.preprocessing.page_words import Page, PageWords, as_pages, special_boxes
+from txexport.runtime.preprocessing.text import LONGEST_FIRST, Words, as_texts
+from txexport.runtime.tasks.labels import Label, labelled, names, softmax
+from txexport.runtime.tasks.question_answering import HIDDEN, Answer
+from txexport.support.arguments import check_count, check_flag
+from txexport.support.progress import Progress
+
+OVERLAP = 128  # tokens that windows share, as error messages advise
+LONGEST_OVERLAP = 256  # of windows of answers, as in transformers' pipeline
+
+
+class WordLabel(TypedDict):
+    """A word of a page, its likeliest label and the label's probability."""
+
+    word: str
+    label: str
+    score: float
+
+
+def tag_words(
+    bundle: LoadedBundle,
+    pages: Page | Sequence[Page],
+    *,
+    stride: int | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[WordLabel] | list[list[WordLabel]]:
+    """The label of each word of a page, in the order of its words: that of the word's first token.
+
+    Each of `pages` is {"words", "boxes"}, with boxes of 0 to 1000 or a "size" too, and an "image" where the
+    model reads one. With `stride`, a page of more tokens than the model reads at once is read in
+    windows that share that many tokens; a word in two of them has the label from the one in which it is
+    farther from an end. OCR is not done here.
+    """
+    check_task(bundle, "tag_words")
+    listed = as_pages(pages)
+    labels = names(bundle.files.config, bundle.sessions[roles.MODEL].width(LOGITS))
+    scores = _by_word(bundle, listed, LOGITS, stride, batch_tokens, progress)
+    results: list[list[WordLabel]] = []
+    for page, logits in zip(listed, scores, strict=True):
+        shares = softmax(logits) if len(logits) else logits
+        results.append(
+            [
+                {"word": word, "label": labels[int(share.argmax())], "score": float(share.max())}
+                for word, share in zip(page.texts, shares, strict=True)
+            ]
+        )
+    return results[0] if isinstance(pages, Mapping) else results
+
+
+def embed_words(
+    bundle: LoadedBundle,
+    pages: Page | Sequence[Page],
+    *,
+    stride: int | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> np.ndarray | list[np.ndarray]:
+    """A vector of each word of a page (N,W) float32: the last hidden state of its first token.
+
+    `pages` and `stride` are as in `tag_words`.
+    """
+    check_task(bundle, "embed_words")
+    vectors = _by_word(bundle, as_pages(pages), LAST_HIDDEN_STATE, stride, batch_tokens, progress)
+    return vectors[0] if isinstance(pages, Mapping) else vectors
+
+
+def classify_page(
+    bundle: LoadedBundle,
+    pages: Page | Sequence[Page],
+    *,
+    top_k: int | None = None,
+    truncate: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[Label] | list[list[Label]]:
+    """The labels of a page, likeliest first: all of them, or the first `top_k`.
+
+    `pages` are as in `tag_words`, scores as those of `classify`. `truncate` leaves out the last words of a
+    page of more tokens than the model reads.
+    """
+    check_task(bundle, "classify_page")
+    check_flag("truncate", truncate)
+    listed, limit = as_pages(pages), longest_text(bundle)
+    items: list[Words] = [page.texts for page in listed]
+    if truncate and limit is not None:
+        encodings = bundle.files.text.windows(items, limit, split=True)
+    else:
+        encodings = _encoded(bundle, items, None, CUT)
+    width = bundle.sessions[roles.MODEL].width(LOGITS)
+    logits = np.empty((len(listed), width), np.float32)
+    beside = _beside(bundle, listed, encodings, range(len(listed)), 0)
+    for indices, outputs, _ in run(bundle, encodings, batch_tokens, progress, beside=beside):
+        logits[indices] = outputs[LOGITS]
+    labels = labelled(bundle.files.config, logits, top_k)
+    return labels[0] if isinstance(pages, Mapping) else labels
+
+
+def answer_page(
+    bundle: LoadedBundle,
+    question: str | Sequence[str],
+    pages: Page | Sequence[Page],
+    *,
+    top_k: int = 1,
+    max_answer_len: int = 15,
+    max_seq_len: int | None = None,
+    doc_stride: int | None = None,
+    handle_impossible_answer: bool = False,
+    batch_tokens: int = BATCH_TOKENS,
+    progress: Progress | None = None,
+) -> list[Answer] | list[list[Answer]]:
+    """The `top_k` likeliest answers to a `question` on a page, as spans of words; for several, of each pair.
+
+    `pages` are as in `tag_words`. `start` is the first word of an answer and `end` the one after its last,
+    both counted from 0. An answer has at most `max_answer_len` tokens. Question and page longer than
+    `max_seq_len` tokens (the model's limit) are read in windows that share `doc_stride` tokens of the page
+    (half, at most 256). `handle_impossible_answer` allows the answer "", for none. Scores are as those of
+    transformers' pipeline of document-question-answering.
+    """
+    check_task(bundle, "answer_page")
+    for name, value in (("top_k", top_k), ("max_answer_len", max_answer_len)):
+        check_count(name, value)
+    check_flag("handle_impossible_answer", handle_impossible_answer)
+    questions, listed = _paired(question, pages)
+    limit = text_limit(bundle.manifest)
+    size = longest_text(bundle) if max_seq_len is None else max_seq_len
+    if max_seq_len is not None:
+        check_count("max_seq_len", max_seq_len)
+    if size is not None and size > (limit or size):
+        raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
+    items: list[Words] = [(one.split(), page.texts) for one, page in zip(questions, listed, strict=True)]
+    if size is None:
+        encodings = bundle.files.text.split(items)
+    else:
+        overlap = min(size // 2, LONGEST_OVERLAP) if doc_stride is None else doc_stride
+        encodings = bundle.files.text.windows(items, size, overlap, "only_second", split=True)
+    spans: list[list[Answer]] = [[] for _ in listed]
+    nothing = [1.0] * len(listed)
+    for owner, window, outputs in _windows(bundle, listed, encodings, 1, batch_tokens, progress):
+        logits = outputs[START_LOGITS][: len(window)], outputs[END_LOGITS][: len(window)]
+        answers, none = _spans(listed[owner].texts, window, *logits, top_k, max_answer_len)
+        spans[owner] += answers
+        nothing[owner] = min(nothing[owner], none)
+    if handle_impossible_answer:
+        for answers, none in zip(spans, nothing, strict=True):
+            answers.append({"score": none, "start": 0, "end": 0, "answer": ""})
+    results = [sorted(answers, key=lambda one: -one["score"])[:top_k] for answers in spans]
+    return results[0] if isinstance(question, str) and isinstance(pages, Mapping) else results
+
+
+def _paired(question: str | Sequence[str], pages: Page | Sequence[Page]) -> tuple[list[str], list[PageWords]]:
+    """Questions and pages one by one; a single one is read with each of the other. Raises InputError."""
+    questions, listed = as_texts(question), as_pages(pages)
+    if isinstance(question, str):
+        questions *= len(listed)
+    elif isinstance(pages, Mapping):
+        listed *= len(questions)
+    if len(questions) != len(listed):
+        raise InputError(f"{counted(len(questions), 'question')} for {len(listed)} pages, expected as many")
+    empty = next((one for one in questions if not one.strip()), None)
+    if empty is not None:
+        raise InputError(f"a question is empty: {shown(empty)}; expected text")
+    return questions, listed
+
+
+def _spans(
+    texts: list[str],
+    window: Encoding,
+    start_logits: np.ndarray,
+    end_logits: np.ndarray,
+    top_k: int,
+    longest: int,
+) -> tuple[list[Answer], float]:
+    """The likeliest answers of a window by its logits (S), and its no-answer score."""
+    inside = np.array([part == 1 for part in window.sequence_ids])  # (S)
+    seen = inside.copy()
+    seen[0] |= window.special_tokens_mask[0] == 1
+    starts = softmax(np.where(seen, start_logits, HIDDEN))  # (S)
+    ends = softmax(np.where(seen, end_logits, HIDDEN))
+    apart = np.arange(len(inside)) - np.arange(len(inside))[:, None]  # (S, S)
+    first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < longest))
+    scores = starts[first] * ends[last]
+    answers: list[Answer] = []
+    for i in np.argsort(-scores, kind="stable")[:top_k].tolist():
+        start, end = window.word_ids[first[i]] or 0, (window.word_ids[last[i]] or 0) + 1
+        answer = " ".join(texts[start:end])
+        answers.append({"score": float(scores[i]), "start": start, "end": end, "answer": answer})
+    return answers, float(starts[0] * ends[0])
+
+
+def _by_word(
+    bundle: LoadedBundle,
+    pages: list[PageWords],
+    output: str,
+    stride: int | None,
+    batch_tokens: int,
+    progress: Progress | None,
+) -> list[np.ndarray]:
+    """Of each page the output at its words' first tokens (N,K). Raises InputError for a word without any."""
+    encodings = _encoded(bundle, [page.texts for page in pages], stride, _in_windows(longest_text(bundle)))
+    width = bundle.sessions[roles.MODEL].width(output)
+    results = [np.zeros((len(page.texts), width), np.float32) for page in pages]
+    depths = [np.full(len(page.texts), -1) for page in pages]  # how far each is from an end of its window
+    for owner, window, outputs in _windows(bundle, pages, encodings, 0, batch_tokens, progress):
+        previous = None
+        for place, word in enumerate(window.word_ids):
+            depth = min(place, len(window) - 1 - place)
+            if word is not None and word != previous and depth > depths[owner][word]:
+                results[owner][word], depths[owner][word] = outputs[output][place], depth
+            previous = word
+    for page, reached in zip(pages, depths, strict=True):
+        if (reached < 0).any():
+            word = int(np.flatnonzero(reached < 0)[0])
+            raise InputError(
+                f"word {word + 1} of a page, {shown(page.texts[word])}, has no tokens; leave it out"
+            )
+    return results
+
+
+def _in_windows(limit: int | None) -> str:
+    """The advice to read a page in windows, with an overlap that fits into `limit` tokens."""
+    overlap = OVERLAP if limit is None else min(OVERLAP, max(0, limit // 2 - 2))
+    return f"read it in windows with stride={overlap} (--stride {overlap})"
+
+
+def _encoded(bundle: LoadedBundle, items: Sequence[Words], stride: int | None, advice: str) -> list[Encoding]:
+    """Words as tokens, in windows that share `stride` tokens, if there is one.
+
+    Raises InputError for a page that is too long; the message ends with `advice`.
+    """
+    limit, text = longest_text(bundle), bundle.files.text
+    if stride is not None and limit is not None:
+        return text.windows(items, limit, stride, LONGEST_FIRST, split=True)
+    encodings = text.split(items)
+    for encoding in encodings:
+        if limit is not None and len(encoding) > limit:
+            raise InputError(f"a page of {len(encoding):,} tokens is longer than {limit}; {advice}")
+    return encodings
+
+
+def _windows(
+    bundle: LoadedBundle,
+    pages: Sequence[PageWords],
+    encodings: Sequence[Encoding],
+    part: int,
+    batch_tokens: int,
+    progress: Progress | None,
+) -> Iterator[tuple[int, Encoding, dict[str, np.ndarray]]]:
+    """The page of each window, the window, and the outputs for it; words of text `part` are the page's."""
+    windows = [(i, window) for i, first in enumerate(encodings) for window in (first, *first.overflowing)]
+    owners, parts = [i for i, _ in windows], [window for _, window in windows]
+    beside = _beside(bundle, pages, parts, owners, part)
+    for indices, outputs, _ in run(bundle, parts, batch_tokens, progress, owners, beside=beside):
+        for row, place in enumerate(indices):
+            yield owners[place], parts[place], {name: array[row] for name, array in outputs.items()}
+
+
+def _beside(
+    bundle: LoadedBundle,
+    pages: Sequence[PageWords],
+    encodings: Sequence[Encoding],
+    owners: Sequence[int],
+    part: int,
+) -> Callable[[Sequence[int]], dict[str, np.ndarray]]:
+    """A function of a batch's indices to the inputs beside its tokens: their boxes, and images of pages.
+
+    Raises InputError for a page without an image where the model reads it, or with one where it does not.
+    """
+    reads = PIXEL_VALUES in {port.name for port in bundle.manifest.graphs[roles.MODEL].inputs}
+    for number, page in enumerate(pages, 1):
+        if (page.image is not None) != reads:
+            expected = 'reads the image of each page; give it as "image"' if reads else "reads no image"
+            raise InputError(f"page {number} has {'no' if reads else 'an'} image, and the model {expected}")
+    special = special_boxes(bundle.files.text.settings, bundle.manifest.model_type)
+
+    def beside(indices: Sequence[int]) -> dict[str, np.ndarray]:
+        boxes = np.zeros((len(indices), max(len(encodings[place]) for place in indices), 4), np.int64)
+        for row, place in enumerate(indices):
+            tokens = special.of_tokens(encodings[place], pages[owners[place]].boxes, part)
+            boxes[row, : len(tokens)] = tokens
+        if not reads:
+            return {BBOX: boxes}
+        images: dict[int, np.ndarray] = {}
+        for place in indices:
+            owner, image = owners[place], pages[owners[place]].image
+            if owner not in images and image is not None:
+                images[owner] = bundle.files.images.inputs([image])[PIXEL_VALUES]
+        return {BBOX: boxes, PIXEL_VALUES: np.concatenate([images[owners[place]] for place in indices])}
+
+    return beside
