@@ -311,6 +311,7 @@ SPECIALISED = {
     "architectures/cross_vision_language.py": {"cross_vision_language_models"},
     "architectures/vision_language.py": {"of_every_prompt", "vision_language_models", "without_padding"},
     "architectures/visual_retriever.py": {"visual_retriever_models"},
+    "architectures/document.py": {"document_models"},
     "model.py": {"models"},
     **{f"heads/{head}.py": {"outputs", "outputs_of_maps"} for head in HEADS},
 }
@@ -326,7 +327,7 @@ WHOLE = {
         f"architectures/{one}.py": {f"{one}_model"}
         for one in (
             *("decoder", "dual_encoder", "encoder", "encoder_decoder", "grounded", "open_vocabulary"),
-            *("promptable", "vision_language", "cross_vision_language", "visual_retriever"),
+            *("promptable", "vision_language", "cross_vision_language", "visual_retriever", "document"),
             "described_segments",
         )
     },

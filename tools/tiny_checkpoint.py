@@ -28,6 +28,16 @@ BERT = {
     "max_position_embeddings": 40,
     "pad_token_id": 1,
 }
+LAYOUTLMV3 = BERT | {
+    "coordinate_size": 7,
+    "shape_size": 10,
+    "rel_pos_bins": 10,
+    "max_rel_pos": 14,
+    "rel_2d_pos_bins": 12,
+    "max_rel_2d_pos": 50,
+    "input_size": 14,
+    "patch_size": 4,
+}
 DISTILBERT = {
     "vocab_size": VOCAB,
     "dim": 48,
@@ -1025,6 +1035,8 @@ SPEECH = PAIR | {
 # model_type -> the default architecture, and its sizes: small and odd.
 FAMILIES = {
     "bert": ("BertModel", BERT),
+    "layoutlm": ("LayoutLMModel", BERT),
+    "layoutlmv3": ("LayoutLMv3Model", LAYOUTLMV3),
     "roberta": ("RobertaModel", BERT | {"type_vocab_size": 1}),
     "xlm-roberta": ("XLMRobertaModel", BERT | {"type_vocab_size": 1}),
     "data2vec-text": ("Data2VecTextModel", BERT | {"type_vocab_size": 1}),

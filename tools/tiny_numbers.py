@@ -63,7 +63,6 @@ NUMBERS: dict[str, dict[str, Any]] = {
         "vision_config": {"hidden_size": 64},
         "qformer_config": {"encoder_hidden_size": 64, "hidden_size": 64},
     },
-    "layoutlmv3": {"coordinate_size": 6, "shape_size": 4},
     "levit": {
         "image_size": 64,
         "patch_size": 16,

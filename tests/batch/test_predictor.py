@@ -32,6 +32,10 @@ CLIP |= {"vocab_size": len(tiny_tokenizers.clip())}
 TIME_DELAYS = {"tdnn_dim": [8, 9], "tdnn_kernel": [3, 2], "tdnn_dilation": [1, 2], "xvector_output_dim": 7}
 SOUNDS = [[np.sin(np.arange(3000 + 100 * i) / (5 + i)) for i in range(4)]]
 PAGES = [np.full((20 + 9 * i, 33, 3), 40 * i, np.uint8) for i in range(3)]
+OCR = [
+    {"words": text.split(), "boxes": [[9 * i, 40, 9 * i + 8, 50] for i, _ in enumerate(text.split())]}
+    for text in TEXTS
+]
 
 # Method -> its model's type and architecture, its tokenizer, values of config.json, rows of each argument,
 # and options.
@@ -81,6 +85,15 @@ ASKED = {
             ("embed_pages", None, {}),
             ("embed_queries", [TEXTS], {}),
             ("rank_pages", [TEXTS], {"images": PAGES}),
+        ]
+    },
+    **{
+        method: ("layoutlm", f"LayoutLM{head}", "wordpiece", {"type_vocab_size": 2}, rows, options)
+        for method, head, rows, options in [
+            ("embed_words", "Model", [OCR], {}),
+            ("tag_words", "ForTokenClassification", [OCR], {"stride": 4}),
+            ("classify_page", "ForSequenceClassification", [OCR], {"top_k": 1}),
+            ("answer_page", "ForQuestionAnswering", [TEXTS, OCR], {"top_k": 2}),
         ]
     },
     "match": ("clip", "CLIPModel", "clip", {"text_config": CLIP}, None, {"texts": ["Anna", "the cat"]}),

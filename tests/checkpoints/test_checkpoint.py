@@ -166,6 +166,14 @@ def sam2_backbone(**values):
 
 
 UNSUPPORTED = [
+    (
+        "layoutlm",
+        {"position_embedding_type": "relative_key"},
+        "position_embedding_type='relative_key' is not",
+    ),
+    ("layoutlmv3", {"text_embed": False}, "text_embed=False is not supported"),
+    ("layoutlmv3", {"patch_size": [4, 2]}, "patch_size [4, 2] is not supported; expected squares"),
+    ("layoutlmv3", {"model_type": "layoutlmv2"}, "model_type 'layoutlmv2' is not supported: detectron2"),
     ("florence2", {"text_config": {"model_type": "mbart"}}, "model_type='mbart' is not supported"),
     ("florence2", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
     (

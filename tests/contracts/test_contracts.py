@@ -23,6 +23,8 @@ BUNDLES = [
     ("qwen2_audio", "dynamic"),
     ("florence2", "static"),
     ("florence2", "dynamic"),
+    ("layoutlm", None),
+    ("layoutlmv3", None),
     ("mllama", "static"),
     ("mllama", "dynamic"),
 ]

@@ -86,6 +86,10 @@ UNREAD = {
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",
     ("segformer", "feature-extraction"): "maps, not vectors",
     ("gemma3", "text-classification"): "scores of texts with images, which no published checkpoint gives",
+    **{
+        ("layoutlm", task): "tokens that are left out of a page, which pretraining alone asks for"
+        for task in ("fill-mask", "pretraining")
+    },
     ("donut-swin", "image-classification"): "Donut's encoder, whose published checkpoints read documents",
     ("blip", "feature-extraction"): "texts or images, of which a captioner needs no vectors",
     (

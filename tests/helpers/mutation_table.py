@@ -17,6 +17,7 @@ from helpers import mutations_of_depth as depth
 from helpers import mutations_of_described_segments as described
 from helpers import mutations_of_descriptions as descriptions
 from helpers import mutations_of_distances as distances
+from helpers import mutations_of_documents as documents
 from helpers import mutations_of_edges as edges
 from helpers import mutations_of_families as family
 from helpers import mutations_of_hiera as hiera
@@ -1264,6 +1265,30 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("paligemma", "dynamic", "model"): (pictures.causal_prefix, pictures.suffix_both_ways),
     ("paligemma 2", "static", "model"): (pictures.window_limits_prefix,),
     ("paligemma 2", "dynamic", "model"): (pictures.window_limits_prefix,),
+    ("layoutlm", None, "model"): (
+        common.ignore_mask,
+        documents.widths_for_heights,
+        documents.columns_for_rows,
+        documents.right_for_left,
+        documents.heights_of_the_page,
+        documents.without_boxes,
+    ),
+    ("layoutlmv3", None, "model"): (
+        common.ignore_mask,
+        documents.widths_for_heights,
+        documents.columns_for_rows,
+        documents.bottom_before_top,
+        documents.without_boxes,
+        documents.without_bias,
+        documents.without_places,
+        documents.bias_of_tops,
+        documents.bias_unscaled,
+        documents.patches_one_place_later,
+        documents.patches_counted_on,
+        documents.patches_hidden,
+        documents.page_without_its_norm,
+        documents.words_behind_patches,
+    ),
     ("colpali", None, "vision_encoder"): (pages.patches_in_reverse,),
     ("colpali", None, "model"): (
         common.ignore_mask,

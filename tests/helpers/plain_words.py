@@ -62,4 +62,4 @@ HABITUAL_NAMES = {
     "whole",
     "words",
 }
-HABITUAL_BINDINGS = 1310
+HABITUAL_BINDINGS = 1300

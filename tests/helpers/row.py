@@ -11,6 +11,7 @@ CHOOSE, PRETRAIN = "multiple-choice", "pretraining"
 SOUNDS, FRAMES, SPEAKER = "audio-classification", "audio-frame-classification", "audio-xvector"
 SEE, LABEL, MATCH = "image-feature-extraction", "image-classification", "zero-shot-image-classification"
 MATCH_SOUND = "zero-shot-audio-classification"
+ANSWER_PAGE = "document-question-answering"
 FIND, RANK = "zero-shot-object-detection", "visual-document-retrieval"
 DETECT = "object-detection"
 DEPTH, SEGMENT, MASKS = "depth-estimation", "image-segmentation", "mask-generation"
@@ -64,6 +65,16 @@ def encoder(model_type: str, name: str, choices: bool = True) -> list[Row]:
         Row(model_type, f"{name}ForTokenClassification", TAG, "5 labels", LABELS),
         Row(model_type, f"{name}ForQuestionAnswering", ANSWER),
         *([Row(model_type, f"{name}ForMultipleChoice", CHOOSE)] if choices else []),
+    ]
+
+
+def document(model_type: str, name: str, **config: Any) -> list[Row]:
+    """A model of words in their boxes, with every head."""
+    return [
+        Row(model_type, f"{name}Model", FEATURES, config=config),
+        Row(model_type, f"{name}ForSequenceClassification", CLASSIFY, "5 labels", config | LABELS),
+        Row(model_type, f"{name}ForTokenClassification", TAG, "5 labels", config | LABELS),
+        Row(model_type, f"{name}ForQuestionAnswering", ANSWER_PAGE, config=config),
     ]
 
 

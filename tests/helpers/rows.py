@@ -41,6 +41,7 @@ from helpers.row import (
     UNTIED,
     Row,
     decoder,
+    document,
     encoder,
     heads,
     labelled,
@@ -61,6 +62,16 @@ ANY_MASK = {
 
 HELIUM_BIASES = {"attention_bias": True, "mlp_bias": True}
 
+PUBLISHED_PAGES = {
+    **{
+        "type_vocab_size": 1,
+        "rel_pos_bins": 32,
+        "max_rel_pos": 128,
+        "rel_2d_pos_bins": 64,
+        "max_rel_2d_pos": 256,
+    },
+    **{"coordinate_size": 8, "shape_size": 8, "input_size": 32, "patch_size": 16},
+}
 PUBLISHED_MOBILE = {"classifier_activation": False, "num_feedforward_networks": 4}
 
 ENCODERS = [
@@ -102,6 +113,32 @@ ENCODERS = [
     *(row for row in encoder("mobilebert", "MobileBert") if row.task != FILL),
     Row("mobilebert", "MobileBertForPreTraining", FEATURES, "as published", PUBLISHED_MOBILE),
     Row("mobilebert", "MobileBertForSequenceClassification", CLASSIFY, "as published", PUBLISHED_MOBILE),
+    *document("layoutlm", "LayoutLM"),
+    Row(
+        "layoutlm",
+        "LayoutLMModel",
+        FEATURES,
+        "relu, eps, 3 segments",
+        {
+            "hidden_act": "relu",
+            "layer_norm_eps": 1e-3,
+            "type_vocab_size": 3,
+            "max_2d_position_embeddings": 1001,
+        },
+    ),
+    Row("layoutlm", "LayoutLMForMaskedLM", FEATURES, "without pooler"),
+    *document("layoutlmv3", "LayoutLMv3"),
+    Row("layoutlmv3", "LayoutLMv3ForTokenClassification", TAG, "12 labels", {"num_labels": 12}),
+    Row("layoutlmv3", "LayoutLMv3Model", FEATURES, "as published", PUBLISHED_PAGES),
+    Row("layoutlmv3", "LayoutLMv3Model", FEATURES, "words alone", {"visual_embed": False}),
+    Row("layoutlmv3", "LayoutLMv3Model", FEATURES, "biases of order", {"has_spatial_attention_bias": False}),
+    Row(
+        "layoutlmv3",
+        "LayoutLMv3Model",
+        FEATURES,
+        "no biases, eps",
+        {"has_relative_attention_bias": False, "layer_norm_eps": 1e-3},
+    ),
     Row("esm", "EsmModel", FEATURES),
     Row("esm", "EsmModel", FEATURES, "ESM-1b", ESM1B),
     Row("esm", "EsmForMaskedLM", FILL),

@@ -16,7 +16,7 @@ import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from helpers import paging_stand_in, seeing_stand_in, speaking_stand_ins
+from helpers import document_stand_in, paging_stand_in, seeing_stand_in, speaking_stand_ins
 from helpers.project import ROOT
 
 STREET = ROOT / "tests/data/street"
@@ -141,6 +141,7 @@ STAND_INS: dict[str, Callable[[Path], None]] = {
     "Qwen2.5-1.5B-Instruct": partial(assistant, template=CALLING),
     "whisper-small": speaking_stand_ins.whisper,
     "llava-1.5-7b-hf": seeing_stand_in.llava,
+    "layoutlmv3-finetuned-funsd": document_stand_in.layoutlmv3,
     "colqwen2-v1.0-hf": paging_stand_in.colqwen2,
     "yolos-tiny": street("detector"),
     "owlvit-base-patch32": street("finder"),

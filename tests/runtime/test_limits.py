@@ -538,11 +538,21 @@ def test_settings_of_sentence_vectors(settings, tmp_path):
 
 NAN = "output '.*' has NaN or infinity; run txexport verify"
 IMAGE = np.zeros((9, 9, 3), np.uint8)
+OCR = {"words": ["the", "cat"], "boxes": [[0, 0, 9, 9], [9, 0, 20, 9]]}
 ENCODERS = [
     (Row("bert", "BertModel", "feature-extraction"), lambda m: m.embed("the cat", pooling="mean")),
     (Row("bert", "BertForSequenceClassification", "text-classification"), lambda m: m.classify("the cat")),
     (Row("bert", "BertForTokenClassification", "token-classification"), lambda m: m.tag("the cat")),
     (Row("bert", "BertForQuestionAnswering", "question-answering"), lambda m: m.answer("the", "the cat")),
+    *(
+        (Row("layoutlm", f"LayoutLM{head}", task), call)
+        for head, task, call in [
+            ("Model", "feature-extraction", lambda m: m.embed_words(OCR)),
+            ("ForTokenClassification", "token-classification", lambda m: m.tag_words(OCR)),
+            ("ForSequenceClassification", "text-classification", lambda m: m.classify_page(OCR)),
+            ("ForQuestionAnswering", "document-question-answering", lambda m: m.answer_page("the", OCR)),
+        ]
+    ),
     (Row("bert", "BertForMultipleChoice", "multiple-choice"), lambda m: m.choose("the", ["cat", "mat"])),
     (
         Row("bert", "BertForNextSentencePrediction", "next-sentence-prediction"),

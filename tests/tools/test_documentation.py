@@ -166,8 +166,8 @@ def test_an_argument_without_a_meaning_stops_the_build():
 
     with pytest.raises(DocumentError, match=r"no docstring explains `page` of .*secret"):
         meaning("page", secret)
-    with pytest.raises(DocumentError, match=r"does not tell what the argument PAGES\.\.\. is"):
-        of_command("PAGES...")
+    with pytest.raises(DocumentError, match=r"does not tell what the argument SCROLLS\.\.\. is"):
+        of_command("SCROLLS...")
 
 
 def test_every_fact_of_a_graph_is_explained():

@@ -47,6 +47,7 @@ COMMANDS = {
     "FOLDER": "A checkpoint or a bundle.",
     "IMAGES": "Image files.",
     "OUT": "The folder to write.",
+    "PAGES": "Words and boxes of a page each, as an object of JSON.",
     "PROMPTS": "Texts to continue, or to translate.",
     "QUERIES": "Texts to search for.",
     "QUESTION CHOICES": "A question, and its possible answers.",

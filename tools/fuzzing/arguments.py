@@ -18,6 +18,7 @@ SKIPPED = ("self", "progress", "logits_processor", "options")  # progress is the
 MESSAGES = [{"role": "user", "content": "the cat"}]
 
 # Each method: its bundle, and valid arguments.
+OCR = {"words": ["the", "cat"], "boxes": [[0, 0, 90, 80], [10, 2, 500, 1000]], "size": [1000, 1000]}
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "generate": ("decoder", {"prompts": TEXTS, "max_new_tokens": 3}),
     "generate_ids": ("decoder", {"input_ids": [[5, 6, 7], [8]], "max_new_tokens": 3}),
@@ -55,6 +56,10 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "masks": ("masks", {"images": PIXELS, "prompts": {"points": [[3, 4]], "box": [1, 2, 9, 9]}}),
     "all_masks": ("masks", {"images": PIXELS, "points_per_side": 2, "min_score": 0.1, "crop_layers": 1}),
     "match": ("towers", {"images": PIXELS, "texts": TEXTS}),
+    "embed_words": ("ocr_words", {"pages": OCR, "stride": 2, "batch_tokens": 99}),
+    "tag_words": ("ocr_tags", {"pages": OCR, "stride": 2, "batch_tokens": 99}),
+    "classify_page": ("ocr_labels", {"pages": OCR, "top_k": 1, "truncate": True}),
+    "answer_page": ("ocr_answers", {"question": "a", "pages": OCR, "top_k": 2, "doc_stride": 2}),
     "embed_pages": ("pages", {"images": PIXELS, "batch_size": 2, "batch_tokens": 99}),
     "embed_queries": ("pages", {"texts": TEXTS, "batch_tokens": 99}),
     "rank_pages": ("pages", {"queries": TEXTS, "images": [PIXELS], "top_k": 1}),

@@ -113,6 +113,7 @@ NEW_TOKENS: dict[str, Any] = {"max_new_tokens": 4}
 
 
 # The call of each task's method, with plain arguments.
+OCR = {"words": ["the", "cat"], "boxes": [[0, 0, 90, 80], [10, 2, 500, 1000]]}
 ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "generate": lambda model: model.generate(TEXTS, max_new_tokens=4),
     "transcribe": lambda model: model.transcribe(SOUND, **NEW_TOKENS if model.manifest.cache else {}),
@@ -136,6 +137,10 @@ ASKED: dict[str, Callable[["txexport.Model"], Any]] = {
     "pose": lambda model: model.pose(PIXELS, [[1, 2, 9, 9]]),
     "segment": lambda model: model.segment(PIXELS, **_described(model))[0]["mask"],
     "match": lambda model: model.match(PIXELS, TEXTS),
+    "embed_words": lambda model: model.embed_words(OCR),
+    "tag_words": lambda model: model.tag_words(OCR),
+    "classify_page": lambda model: model.classify_page(OCR),
+    "answer_page": lambda model: model.answer_page("the", OCR),
     "rank_pages": lambda model: model.rank_pages(TEXTS, [PIXELS]),
     "find": lambda model: model.find(PIXELS, TEXTS),
 }

@@ -8,6 +8,7 @@ from fuzzing.case import Case, FaultError
 from txexport.cli.main import main
 
 # Each command: its bundle or checkpoint, and valid arguments.
+OCR = '{"words": ["the", "cat"], "boxes": [[0, 0, 90, 80], [10, 2, 500, 1000]]}'
 COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "generate": ("bundles/decoder", ("the cat", "--max-new-tokens", "3")),
     "embed": ("bundles/sentences", ("the cat", "a dog")),
@@ -33,6 +34,10 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "masks": ("bundles/masks", ("image.png", "--point", "3,4", "--box", "1,2,9,9")),
     "all-masks": ("bundles/masks", ("image.png", "--points-per-side", "2", "--crop-layers", "1")),
     "match": ("bundles/towers", ("image.png", "--text", "a cat")),
+    "embed-words": ("bundles/ocr_words", (OCR,)),
+    "tag-words": ("bundles/ocr_tags", (OCR, "--stride", "2")),
+    "classify-page": ("bundles/ocr_labels", (OCR,)),
+    "answer-page": ("bundles/ocr_answers", (OCR, "--question", "who?")),
     "embed-pages": ("bundles/pages", ("image.png",)),
     "embed-queries": ("bundles/pages", ("the cat sat",)),
     "rank-pages": ("bundles/pages", ("the cat sat", "--image", "image.png")),

@@ -87,6 +87,10 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "poses": ("vitpose", "VitPoseForPoseEstimation", None, {}),
     "segments": ("segformer", "SegformerForSemanticSegmentation", None, {}),
     "masks": ("sam", "SamModel", None, {}),
+    "ocr_words": ("layoutlm", "LayoutLMModel", "wordpiece", {}),
+    "ocr_tags": ("layoutlm", "LayoutLMForTokenClassification", "wordpiece", {}),
+    "ocr_labels": ("layoutlm", "LayoutLMForSequenceClassification", "wordpiece", {}),
+    "ocr_answers": ("layoutlm", "LayoutLMForQuestionAnswering", "wordpiece", {}),
     "pages": ("colqwen2", "ColQwen2ForRetrieval", "byte_level", {"vlm_config": {"image_token_id": IMAGE}}),
     "patches": ("owlvit", "OwlViTForObjectDetection", "clip", {"text_config": {"vocab_size": WORDS}}),
     "described": (

@@ -32,6 +32,7 @@ SOUNDS_AND_IMAGES += "mask2former", "sam2", "sam2_video", "glpn", "vit_msn", "ij
 SOUNDS_AND_IMAGES += "detr", "table-transformer", "rt_detr", "rt_detr_v2", "d_fine", "beit", "data2vec-vision"
 SOUNDS_AND_IMAGES += "deformable_detr", "conditional_detr", "dab-detr", "lw_detr", "rf_detr"
 SOUNDS_AND_IMAGES += "grounding-dino", "colpali", "colqwen2"  # whose texts are read with images
+SOUNDS_AND_IMAGES += "layoutlm", "layoutlmv3"  # whose words have boxes
 SOUNDS_AND_IMAGES += "dinov3_vit", "clip_vision_model", "siglip_vision_model", "vision-encoder-decoder"
 SOUNDS_AND_IMAGES += "audio-spectrogram-transformer", "wav2vec2"
 SOUNDS_AND_IMAGES += ("moonshine", "speech_to_text", "speech-encoder-decoder")
@@ -180,7 +181,7 @@ def test_pairs_are_sources_and_targets(checkpoint_of, tmp_path):
 def test_what_reads_no_texts_is_told(what, checkpoint_of):
     checkpoint = Checkpoint(checkpoint_of(what))
     resolved = families.resolve(checkpoint)
-    what_it_reads = "(texts|them without images)"
+    what_it_reads = "(texts|them without (images|boxes))"
     message = f"^texts need a model that reads {what_it_reads}; this one is for {resolved.task}$"
     with pytest.raises(InputError, match=message):
         check_reads(resolved.spec, resolved.task)

@@ -406,6 +406,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("detr", None),
         ("grounding-dino", None),
         ("colpali", None),
+        ("layoutlm", None),
         ("llava", "static"),
         ("qwen2_audio", "static"),
         ("florence2", "static"),
