@@ -1,15 +1,20 @@
 """A response ends in time, and its status says why as long as nothing was sent."""
 
 import asyncio
+import base64
+import dataclasses
 import json
 import socket
+import time
 
 import httpx
 import pytest
+from helpers.project import ROOT
 from helpers.serving import running, slowed, texts_running, wait_until
 from starlette.requests import Request
 
 from txexport.errors import InputError
+from txexport.exporter import export
 from txexport.runtime.generation import running_batch
 from txexport.server import bodies, streams
 from txexport.server.served import Limits
@@ -119,3 +124,36 @@ def test_an_answer_that_takes_too_long_is_ended(folders):
         assert answer.status_code == 504
         assert "took more than 0.05 seconds" in answer.json()["error"]["message"]
         wait_until(lambda: texts_running(served, "one") == 0)
+
+
+def test_images_that_nobody_waits_for_are_not_read(tmp_path, monkeypatch):
+    """They run eight at a time; an error counts them from the request's first."""
+    export(ROOT / "models/pretrained/page-finder", tmp_path / "finder", only="native")
+    page = base64.b64encode((ROOT / "tests/data/pages/page.png").read_bytes()).decode()
+    limits = Limits(cache_tokens=64, max_new_tokens=5, max_waiting=9, max_body=2**24, timeout=0.5)
+    sizes = []
+
+    def slow(images, **_):
+        sizes.append(len(images))
+        time.sleep(0.3)
+        return [[] for _ in images]
+
+    with running({"finder": tmp_path / "finder"}, limits) as (address, served):
+        asked = {"model": "finder", "images": [page] * 60}
+        with monkeypatch.context() as patch:
+            patch.setattr(served["finder"].model, "detect", slow)
+            answer = httpx.post(f"{address}/v1/tasks/detect", json=asked, timeout=60)
+            assert answer.status_code == 504
+            wait_until(lambda: served["finder"].calls.waiting == 0)
+            last = httpx.post(f"{address}/v1/tasks/detect", json=asked | {"images": page}, timeout=60)
+        assert last.json() == []
+        assert sizes[-1] == 1
+        assert set(sizes[:-1]) == {8}
+        assert len(sizes) < 5
+    damaged = asked | {"images": [page] * 9 + ["QUJD"]}
+    patient = dataclasses.replace(limits, timeout=60)
+    with running({"finder": tmp_path / "finder"}, patient) as (address, served):
+        message = httpx.post(f"{address}/v1/tasks/detect", json=damaged, timeout=60).json()["error"][
+            "message"
+        ]
+    assert "images[9]" in refused.json()["error"]["message"]

@@ -41,6 +41,7 @@ OPTIONS: dict[str, Schema] = {
 }
 FILES = ("images", "sounds")  # arguments that are paths in Python, and the files' contents in a request
 PAGES, OF_PAGE = "pages", "image"  # an argument whose values may have such a file
+BATCH = 8  # files that run together
 _BASE64: Schema = {"type": "string", "minLength": 1, "description": "A file in base64, or a data URL of it."}
 FILE: Schema = {"anyOf": [_BASE64, {"type": "array", "items": _BASE64, "minItems": 1}]}
 
@@ -74,16 +75,31 @@ async def task(request: Request) -> Response:
     several = isinstance(inputs, list)
 
     def together(items: list) -> Iterator:
-        for part in [items] if first in FILES else groups(items):
-            yield from run(served, limits, method, {first: part, **body})
+        start = 0
+        for part in _batches(items, body) if first in FILES else groups(items):
+            yield from run(served, limits, method, {first: part, **body}, start)
+            start += len(part)
 
     key = (method, json.dumps(body, sort_keys=True))
     answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))
     return _json(answers if several else answers[0])
 
 
-def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) -> Any:
-    """Call a method with its files in a temporary folder, within the limits of /v1/completions."""
+def _batches(files: list, body: dict[str, Any]) -> Iterator[list]:
+    """Batches of files as a model runs them, between which a call can be cancelled.
+
+    All are one batch where another list of the body may have an item for each.
+    """
+    size = len(files) if any(isinstance(value, list) for value in body.values()) else BATCH
+    for start in range(0, len(files), size):
+        yield files[start : start + size]
+
+
+def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any], start: int = 0) -> Any:
+    """Call a method with its files in a temporary folder, within the limits of /v1/completions.
+
+    Errors count the files of a list from `start`.
+    """
     bundle = served.model.bundle
     if served.generation is not None:
         arguments = arguments | {"batch_tokens": limits.cache_tokens}
@@ -97,18 +113,19 @@ def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any]) 
         for name in arguments.keys() & FILES:
             value = arguments[name]
             listed = value if isinstance(value, list) else [value]
-            names = [f"{name}[{number}]" for number in range(len(listed))] if listed is value else [name]
+            numbers = range(start, start + len(listed))
+            names = [f"{name}[{number}]" for number in numbers] if listed is value else [name]
             paths = [_file(folder / filename, one) for filename, one in zip(names, listed, strict=True)]
             arguments = arguments | {name: paths if isinstance(value, list) else paths[0]}
         if PAGES in arguments:
-            arguments = arguments | {PAGES: _pages(folder, arguments[PAGES])}
+            arguments = arguments | {PAGES: _pages(folder, arguments[PAGES], start)}
         return getattr(served.model, method)(**arguments)
 
 
-def _pages(folder: Path, value: Any) -> Any:
+def _pages(folder: Path, value: Any, start: int) -> Any:
     """Pages with the paths of their images, which are sent in base64. Raises RefusedError."""
     if isinstance(value, list):
-        return [_page(folder / f"page[{number}]", page) for number, page in enumerate(value)]
+        return [_page(folder / f"page[{number}]", page) for number, page in enumerate(value, start)]
     return _page(folder / "page", value)
 
 
