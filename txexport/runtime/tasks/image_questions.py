@@ -30,7 +30,8 @@ def ask_image(
     """The answer to a question about an image, or about each of several, by the checkpoint's chat template.
 
     Florence-2 has none: its questions are tasks, such as <CAPTION> or <OD>, or words. Its answers keep the
-    tokens of places, <loc_0> to <loc_999>, which are thousandths of the image's width and height.
+    tokens of places, <loc_0> to <loc_999>, which are thousandths of the image's width and height;
+    `txexport.runtime.placed_objects` makes objects of them.
 
     Images are those that `Model.images` takes. `options` are those of `generate`. Raises InputError for an
     invalid image, and for num_return_sequences above 1; other errors as `chat`.
