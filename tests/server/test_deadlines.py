@@ -139,18 +139,18 @@ def test_images_that_nobody_waits_for_are_not_read(tmp_path, monkeypatch):
         return [[] for _ in images]
 
     with running({"finder": tmp_path / "finder"}, limits) as (address, served):
-        asked = {"model": "finder", "images": [page] * 60}
+        body = {"model": "finder", "images": [page] * 60}
         with monkeypatch.context() as patch:
             patch.setattr(served["finder"].model, "detect", slow)
-            answer = httpx.post(f"{address}/v1/tasks/detect", json=asked, timeout=60)
+            answer = httpx.post(f"{address}/v1/tasks/detect", json=body, timeout=60)
             assert answer.status_code == 504
             wait_until(lambda: served["finder"].calls.waiting == 0)
-            last = httpx.post(f"{address}/v1/tasks/detect", json=asked | {"images": page}, timeout=60)
+            last = httpx.post(f"{address}/v1/tasks/detect", json=body | {"images": page}, timeout=60)
         assert last.json() == []
         assert sizes[-1] == 1
         assert set(sizes[:-1]) == {8}
         assert len(sizes) < 5
-    damaged = asked | {"images": [page] * 9 + ["QUJD"]}
+    damaged = body | {"images": [page] * 9 + ["QUJD"]}
     patient = dataclasses.replace(limits, timeout=60)
     with running({"finder": tmp_path / "finder"}, patient) as (address, served):
         refused = httpx.post(f"{address}/v1/tasks/detect", json=damaged, timeout=60)

@@ -17,20 +17,20 @@ KINDS = (
 BOXED = "<OD>", "<DENSE_REGION_CAPTION>", "<CAPTION_TO_PHRASE_GROUNDING>", "<OPEN_VOCABULARY_DETECTION>"
 
 
-def places(rng: random.Random, count: int) -> str:
+def marks(rng: random.Random, count: int) -> str:
     return "".join(f"<loc_{rng.randrange(1000)}>" for _ in range(count))
 
 
 def drawn(rng: random.Random, task: str) -> str:
     """A random answer to a task, often with places that complete no box."""
     if task == "<OCR_WITH_REGION>":
-        return "".join(rng.choice(LABELS) + places(rng, 8) for _ in range(rng.randrange(4)))
+        return "".join(rng.choice(LABELS) + marks(rng, 8) for _ in range(rng.randrange(4)))
     if task == "<REGION_PROPOSAL>":
-        return places(rng, 4 * rng.randrange(5) + rng.randrange(4))
+        return marks(rng, 4 * rng.randrange(5) + rng.randrange(4))
     if task in BOXED:
         counts = [rng.randrange(4, 14) for _ in range(rng.randrange(4))]
-        return "".join(rng.choice(LABELS) + places(rng, count) for count in counts)
-    outlines = ["<sep>".join(places(rng, rng.randrange(6, 13)) for _ in range(rng.randrange(1, 3)))]
+        return "".join(rng.choice(LABELS) + marks(rng, count) for count in counts)
+    outlines = ["<sep>".join(marks(rng, rng.randrange(6, 13)) for _ in range(rng.randrange(1, 3)))]
     if task.endswith("polygons"):
         outlines = ["".join(f"<poly>{one}</poly>" for one in outlines * rng.randrange(1, 3))]
         return "".join(rng.choice(LABELS) + one for one in outlines * rng.randrange(1, 3))
