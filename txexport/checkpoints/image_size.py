@@ -61,6 +61,10 @@ class Resized(Checkpoint):
                 f"image_size is not supported for {whole.config.get('model_type')}, whose processor decides "
                 "the size of pages; leave it out"
             )
+        if whole.config.get("model_type") == "layoutlmv3":
+            raise UnsupportedError(
+                "image_size is not supported for layoutlmv3, whose images have one size; leave it out"
+            )
         patches = next((name for name in whole.tensors if name.endswith(tuple(TABLES))), None)
         kernel = () if patches is None else whole.tensors[patches].shape
         side = kernel[-1:]

@@ -76,7 +76,7 @@ async def task(request: Request) -> Response:
 
     def together(items: list) -> Iterator:
         start = 0
-        for part in _batches(items, body) if first in FILES else groups(items):
+        for part in _batches(items) if first in (*FILES, PAGES) else groups(items):
             yield from run(served, limits, method, {first: part, **body}, start)
             start += len(part)
 
@@ -85,14 +85,10 @@ async def task(request: Request) -> Response:
     return _json(answers if several else answers[0])
 
 
-def _batches(files: list, body: dict[str, Any]) -> Iterator[list]:
-    """Batches of files as a model runs them, between which a call can be cancelled.
-
-    All are one batch where another list of the body may have an item for each.
-    """
-    size = len(files) if any(isinstance(value, list) for value in body.values()) else BATCH
-    for start in range(0, len(files), size):
-        yield files[start : start + size]
+def _batches(files: list) -> Iterator[list]:
+    """Batches of files as a model runs them; a call can be cancelled between them."""
+    for start in range(0, len(files), BATCH):
+        yield files[start : start + BATCH]
 
 
 def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any], start: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""The labelled of a page in their boxes under a head: one graph (Xu et al. 2020)."""
+"""The words of a page in their boxes under a head: one graph (Xu et al. 2020)."""
 
 from functools import partial
 

@@ -174,6 +174,8 @@ def test_files_on_the_command_line(model, photographs, tmp_path):
     ):
         assert row["segments"] == [one | {"mask": run_lengths(one["mask"])} for one in parts]
     assert len(list((tmp_path / "drawn").iterdir())) == 2
+    again = model.segment(photographs[0], texts=np.array(TEXTS[:2]), mask_threshold=0.4)
+    assert rows[0]["segments"] == [one | {"mask": run_lengths(one["mask"])} for one in again]
     result = CliRunner().invoke(main, arguments[:3])
     assert result.exit_code == 2
     assert "segments by texts" in result.output

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import shutil
 
 import httpx
 import numpy as np
@@ -17,6 +18,7 @@ from helpers.serving import running
 import txexport
 from txexport.cli.main import main
 from txexport.errors import InputError
+from txexport.runtime.batches import longest_text
 
 FAMILIES = document_families.FAMILIES
 WORDS = ["Anna", "works", "in", "Paris,", "total:", "3.50", "the", "cat", "東京", "[SEP]", "a/b", "lives"]
@@ -236,6 +238,12 @@ REFUSED = [
     ({"words": "a", "boxes": [[0, 0, 1, 1]]}, r"a page's words are 'a', expected a list of texts"),
     ({"words": ["a", 3], "boxes": [[0, 0, 1, 1]] * 2}, r"a text is int, expected str"),
     ({"words": ["a"], "boxes": []}, r"the boxes of 1 words are \[\]; expected four numbers"),
+    ({"words": [], "boxes": None}, r"the boxes of 0 words are None; expected four numbers"),
+    ({"words": ["a"], "boxes": [[10**400, 0, 1, 1]]}, r"expected four numbers for each word"),
+    ({"words": ["a"], "boxes": [[True, False, True, True]]}, r"expected four numbers for each word"),
+    ({"words": ["a"], "boxes": [["0", "1", "2", "3"]]}, r"expected four numbers for each word"),
+    ({"words": ["a"], "boxes": [[0, 0, 5, 1]], "size": [10**400, 1]}, r"a page's size is .*, expected its"),
+    ({"words": ["a"], "boxes": [[0, 0, 5, 1]], "size": "99"}, r"a page's size is '99', expected its"),
     ({"words": ["a"], "boxes": [[0, 0, 1]]}, r"expected four numbers for each word"),
     ({"words": ["a"], "boxes": [[0, 0, 1, float("nan")]]}, r"expected four numbers for each word"),
     ({"words": ["a"], "boxes": [[0, 0, 1, 1001]]}, r"the box of word 1, 'a', is .*; expected left, top"),
@@ -245,7 +253,7 @@ REFUSED = [
     ({"words": ["a", " "], "boxes": [[0, 0, 1, 1]] * 2}, r"word 2 of a page, ' ', has no tokens; leave it"),
     (
         {"words": ["a"], "boxes": [[0, 0, 1, 1]], "image": "a.png"},
-        r"page 1 has an image, and the model reads no",
+        r"the page of 'a' has an image, and the model reads no",
     ),
 ]
 
@@ -257,9 +265,39 @@ def test_what_is_no_page_is_refused(models, value, message):
         model.tag_words(value)
 
 
+def test_a_word_is_read_at_its_first_token_wherever_windows_begin(models, tmp_path):
+    """Also where a window begins within a word, as those that are cut on the left do."""
+    checkpoint, _ = models("layoutlm", "embed")
+    copy = shutil.copytree(checkpoint, tmp_path / "ck")
+    file = copy / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"truncation_side": "left"}))
+    txexport.export(copy, tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu", threads=1)
+    limit = longest_text(model.bundle)
+    long = "a/b/a/b/a/b"
+    texts = [long, *["the"] * (limit - 6)]
+    value = {"words": texts, "boxes": [[1, 2, 3, 4]] * len(texts)}
+    [encoding] = model.bundle.files.text.split([texts])
+    assert limit < len(encoding) < 2 * limit - 8
+    windows = model.bundle.files.text.windows([texts], limit, 2, split=True)
+    parts = [windows[0], *windows[0].overflowing]
+    begun = [part for part in parts if 0 in part.word_ids]
+    assert len(begun) == 2  # one of them within the long word
+    first = next(part for part in begun if part.ids[1] == encoding.ids[1] and part.word_ids[1] == 0)
+    boxes = np.zeros((1, len(first), 4), np.int64)
+    boxes[0, 1:-1], boxes[0, -1] = [1, 2, 3, 4], 1000
+    original = transformers.AutoModel.from_pretrained(checkpoint).eval()
+    with torch.no_grad():
+        expected = original(input_ids=torch.tensor([first.ids]), bbox=torch.from_numpy(boxes))
+    np.testing.assert_allclose(
+        model.embed_words(value, stride=2)[0], expected.last_hidden_state[0, 1], atol=SAME
+    )
+
+
 def test_a_page_without_the_image_that_a_model_reads_is_refused(models):
     _, model = models("layoutlmv3", "tag")
-    with pytest.raises(InputError, match=r"page 2 has no image, and the model reads the image of each page"):
+    message = r"the page of 'Anna works in' has no image, and the model reads the image of each page"
+    with pytest.raises(InputError, match=message):
         model.tag_words([page(2), page(3, image=False)])
 
 

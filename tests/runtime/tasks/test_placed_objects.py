@@ -10,6 +10,7 @@ from txexport.runtime import placed_objects
 
 SIZES = (613, 479), (1200, 640), (1152, 576), (3, 7000)
 LABELS = ["car", "a red house", "two  words", "STOP", "x&y; z"]
+READ = [*LABELS, "a < b", "<html>", " >"]
 KINDS = (
     *("ocr", "phrase_grounding", "pure_text", "description_with_bboxes", "description_with_polygons"),
     *("polygons", "bboxes", "description_with_bboxes_or_polygons"),
@@ -24,17 +25,17 @@ def marks(rng: random.Random, count: int) -> str:
 def drawn(rng: random.Random, task: str) -> str:
     """A random answer to a task, often with places that complete no box."""
     if task == "<OCR_WITH_REGION>":
-        return "".join(rng.choice(LABELS) + marks(rng, 8) for _ in range(rng.randrange(4)))
+        return "<s>" + "".join(rng.choice(READ) + marks(rng, 8) for _ in range(rng.randrange(4))) + "</s>"
     if task == "<REGION_PROPOSAL>":
-        return marks(rng, 4 * rng.randrange(5) + rng.randrange(4))
+        return rng.choice(["", "car"]) + marks(rng, 4 * rng.randrange(5) + rng.randrange(4))
     if task in BOXED:
         counts = [rng.randrange(4, 14) for _ in range(rng.randrange(4))]
-        return "".join(rng.choice(LABELS) + marks(rng, count) for count in counts)
-    outlines = ["<sep>".join(marks(rng, rng.randrange(6, 13)) for _ in range(rng.randrange(1, 3)))]
+        return "</s><s>" + "".join(rng.choice(LABELS) + marks(rng, count) for count in counts) + "<pad>"
+    outlines = ["<sep>".join(marks(rng, rng.randrange(2, 13)) for _ in range(rng.randrange(1, 3)))]
     if task.endswith("polygons"):
         outlines = ["".join(f"<poly>{one}</poly>" for one in outlines * rng.randrange(1, 3))]
         return "".join(rng.choice(LABELS) + one for one in outlines * rng.randrange(1, 3))
-    return outlines[0]
+    return rng.choice(["", "car"]) + outlines[0]
 
 
 class Tokenizer:

@@ -58,7 +58,7 @@ def _page(page: Any) -> PageWords:
         raise InputError(f"a page has {shown(unknown[0])}, expected {', '.join(KEYS)} alone")
     if isinstance(page["words"], str) or not isinstance(page["words"], Sequence | np.ndarray):
         raise InputError(f"a page's words are {shown(page['words'])}, expected a list of texts")
-    texts = as_texts(list(page["words"]))
+    texts = list(map(str, as_texts(list(page["words"]))))  # of NumPy's arrays too
     boxes = _boxes(page["boxes"], len(texts))
     if page.get("size") is not None:
         width, height = _size(page["size"])
@@ -77,26 +77,29 @@ def _page(page: Any) -> PageWords:
 
 def _boxes(values: Any, count: int) -> np.ndarray:
     """The boxes (N,4) of `count` words as numbers. Raises InputError for others."""
-    try:
-        boxes = np.array(values, np.float64).reshape(-1, 4) if count else np.zeros((0, 4))
-    except (TypeError, ValueError):
-        boxes = np.zeros((0, 4))
-    if len(boxes) != count or len(values) != count or not np.isfinite(boxes).all():
+    boxes = _numbers(values)
+    if boxes is None or boxes.shape != ((count, 4) if count else (0,)):
         raise InputError(
             f"the boxes of {count} words are {shown(values)}; expected four numbers for each word"
         )
-    return boxes
+    return boxes.reshape(count, 4)
 
 
 def _size(values: Any) -> tuple[float, float]:
     """A page's width and height. Raises InputError for others than two positive numbers."""
-    try:
-        width, height = (float(value) for value in values)
-    except (TypeError, ValueError):
-        width = height = 0.0
-    if not (0 < width < np.inf and 0 < height < np.inf):
+    size = _numbers(values)
+    if size is None or size.shape != (2,) or min(size) <= 0:
         raise InputError(f"a page's size is {shown(values)}, expected its width and height")
-    return width, height
+    return float(size[0]), float(size[1])
+
+
+def _numbers(values: Any) -> np.ndarray | None:
+    """Finite numbers as an array of float64; None for anything else, such as texts and truth values."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # rows of several lengths
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "iuf" and np.isfinite(array).all() else None
 
 
 @dataclass(frozen=True)

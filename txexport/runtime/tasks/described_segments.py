@@ -32,7 +32,7 @@ class DescribedParts:
     """
 
     def __init__(self, bundle: LoadedBundle, texts: Sequence[str] | None, truncate: bool):
-        self.labels = as_texts(texts or [])
+        self.labels = as_texts([] if texts is None else texts)
         if not self.labels:
             raise InputError("this model segments by texts; give texts=[...] (--text), one for each part")
         self.decoder, session = bundle.sessions[roles.MASK_DECODER], bundle.sessions[roles.TEXT]

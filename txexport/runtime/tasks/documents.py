@@ -3,6 +3,7 @@
 The public functions are methods of Model.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypedDict
 
@@ -28,6 +29,7 @@ from txexport.runtime.tasks.question_answering import HIDDEN, Answer
 from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress
 
+SHOWN = 5  # words by which error messages name a page
 OVERLAP = 128  # tokens that windows share, as error messages advise
 LONGEST_OVERLAP = 256  # of windows of answers, as in transformers' pipeline
 
@@ -220,15 +222,20 @@ def _by_word(
     progress: Progress | None,
 ) -> list[np.ndarray]:
     """Of each page the output at its words' first tokens (N,K). Raises InputError for a word without any."""
-    encodings = _encoded(bundle, [page.texts for page in pages], stride, _in_windows(longest_text(bundle)))
+    items: list[Words] = [page.texts for page in pages]
+    encodings = _encoded(bundle, items, stride, _in_windows(longest_text(bundle)))
+    split = bundle.files.text.split(items) if any(one.overflowing for one in encodings) else encodings
+    lengths = [Counter(one.word_ids) for one in split]
     width = bundle.sessions[roles.MODEL].width(output)
     results = [np.zeros((len(page.texts), width), np.float32) for page in pages]
     depths = [np.full(len(page.texts), -1) for page in pages]  # how far each is from an end of its window
     for owner, window, outputs in _windows(bundle, pages, encodings, 0, batch_tokens, progress):
-        previous = None
+        previous = _continued(window, lengths[owner])
         for place, word in enumerate(window.word_ids):
+            if word is None:
+                continue
             depth = min(place, len(window) - 1 - place)
-            if word is not None and word != previous and depth > depths[owner][word]:
+            if word != previous and depth > depths[owner][word]:
                 results[owner][word], depths[owner][word] = outputs[output][place], depth
             previous = word
     for page, reached in zip(pages, depths, strict=True):
@@ -238,6 +245,14 @@ def _by_word(
                 f"word {word + 1} of a page, {shown(page.texts[word])}, has no tokens; leave it out"
             )
     return results
+
+
+def _continued(window: Encoding, lengths: Mapping[int | None, int]) -> int | None:
+    """The word with which a window begins, if its first token is in another; `lengths` are in tokens."""
+    listed = [word for word in window.word_ids if word is not None]
+    if not listed or listed[0] == listed[-1]:
+        return None
+    return listed[0] if listed.count(listed[0]) < lengths[listed[0]] else None
 
 
 def _in_windows(limit: int | None) -> str:
@@ -290,10 +305,13 @@ def _beside(
     Raises InputError for a page without an image where the model reads it, or with one where it does not.
     """
     reads = PIXEL_VALUES in {port.name for port in bundle.manifest.graphs[roles.MODEL].inputs}
-    for number, page in enumerate(pages, 1):
+    for page in pages:
         if (page.image is not None) != reads:
             expected = 'reads the image of each page; give it as "image"' if reads else "reads no image"
-            raise InputError(f"page {number} has {'no' if reads else 'an'} image, and the model {expected}")
+            first = shown(" ".join(page.texts[:SHOWN]))
+            raise InputError(
+                f"the page of {first} has {'no' if reads else 'an'} image, and the model {expected}"
+            )
     special = special_boxes(bundle.files.text.settings, bundle.manifest.model_type)
 
     def beside(indices: Sequence[int]) -> dict[str, np.ndarray]:

@@ -16,7 +16,10 @@ EDGES, QUADRANGLE = 4, 8  # numbers of a box, and of the four corners of a text
 BOXES = "<OD>", "<DENSE_REGION_CAPTION>", "<CAPTION_TO_PHRASE_GROUNDING>"
 PROPOSALS, TEXTS, EITHER = "<REGION_PROPOSAL>", "<OCR_WITH_REGION>", "<OPEN_VOCABULARY_DETECTION>"
 AREAS = "<REFERRING_EXPRESSION_SEGMENTATION>", "<REGION_TO_SEGMENTATION>"
-LABELLED = re.compile(r"([^<]*)((?:<loc_\d+>|<poly>|</poly>|<sep>)+)")
+ENDS = re.compile("<s>|</s>|<pad>")
+TEXT = re.compile(r"(.+?)((?:<loc_\d+>){8})")
+BOXED = r"((?:<loc_\d+>){4,})"
+OUTLINED = r"((?:<loc_\d+>|<poly>|</poly>|<sep>){4,})"
 NUMBER = re.compile(r"<loc_(\d+)>")
 POLYGONS = re.compile(r"<poly>(.*?)</poly>")
 
@@ -37,7 +40,7 @@ def placed_objects(answer: str, task: str, size: Sequence[int]) -> list[PlacedOb
     """The objects in Florence-2's `answer` to a `task` about an image of `size`, (width, height) in pixels.
 
     `task` is as given to `ask_image`, with or without a text, such as <OD>. Objects equal those of the
-    original's `post_process_generation`; labels keep their letters, where it drops all that are not ASCII.
+    original's `post_process_generation`; labels of boxes keep letters beyond ASCII, which it drops.
     Raises InputError for a task whose answers have no places, and for a size that is not positive.
     """
     width, height = _size(size)
@@ -46,18 +49,17 @@ def placed_objects(answer: str, task: str, size: Sequence[int]) -> list[PlacedOb
         expected = ", ".join((*BOXES, PROPOSALS, TEXTS, EITHER, *AREAS))
         raise InputError(f"task is {shown(task)}, whose answers have no places; expected {expected}")
     polygons = name in AREAS or (name == EITHER and "<poly>" in answer)
-    unlabelled = name in AREAS or name == PROPOSALS
+    label_pattern = "()" if name in AREAS or name == PROPOSALS else "([^<]+)"
+    pattern = TEXT if name == TEXTS else re.compile(label_pattern + (OUTLINED if polygons else BOXED))
     result: list[PlacedObject] = []
-    for label, marks in LABELLED.findall(answer):
-        if not label and not unlabelled:
-            continue
+    for label, marks in pattern.findall(ENDS.sub("", answer)):
         label = label.strip()
         if polygons:
             outlines = (_polygons(part, width, height) for part in POLYGONS.findall(marks) or [marks])
             result += [{"label": label, "polygons": outline} for outline in outlines if outline]
         elif name == TEXTS:
-            quadrangles = list(_groups(marks, QUADRANGLE, width, height))[:1]
-            result += [{"label": label, "polygons": [_corners(one)]} for one in quadrangles]
+            [quadrangle] = _groups(marks, QUADRANGLE, width, height)
+            result.append({"label": label, "polygons": [_corners(quadrangle)]})
         else:
             boxes = _groups(marks, EDGES, width, height)
             result += [{"label": label, "box": _box(*box)} for box in boxes]
