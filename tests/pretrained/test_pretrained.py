@@ -33,6 +33,7 @@ SHIPPED = [
     "proofreader",
     "listener",
     "page-finder",
+    "page-segmenter",
 ]
 
 
@@ -81,7 +82,7 @@ def test_proved_equal_to_the_original(name, cases, bundle_of):
 
 def test_together_they_are_small():
     files = [path for name in SHIPPED for path in (FOLDER / name).iterdir()]
-    assert sum(path.stat().st_size for path in files) < 20.2e6
+    assert sum(path.stat().st_size for path in files) < 22.7e6
 
 
 def test_translator_says_what_its_card_says(bundle_of):
@@ -207,6 +208,27 @@ def test_finder_finds_the_tables_and_figures_of_a_page_in_unseen_fonts_as_transf
         truth = [part["box"] for part in drawn if part["label"] == label]
         assert len(theirs) == len(truth)
         assert min(max(overlap(box, one) for one in theirs) for box in truth) > 0.8
+
+
+def areas_of(parts: list[dict], labels: dict[str, int]) -> np.ndarray:
+    """The number of each pixel's label."""
+    return sum(labels[part["label"]] * part["mask"].astype(int) for part in parts)
+
+
+def test_segmenter_gives_each_pixel_of_a_page_in_unseen_fonts_the_label_of_transformers(bundle_of):
+    with txexport.load(bundle_of("page-segmenter")) as model:
+        parts = model.segment(str(PAGES / "page.png"))
+    pipeline = transformers.pipeline(
+        "image-segmentation", str(FOLDER / "page-segmenter"), dtype=torch.float32
+    )
+    labels = pipeline.model.config.label2id
+    expected = [part | {"mask": np.asarray(part["mask"]) > 0} for part in pipeline(str(PAGES / "page.png"))]
+    answered = areas_of(parts, labels)
+    assert (answered != areas_of(expected, labels)).mean() < 1e-4  # pixels where two labels are as likely
+    drawn = np.asarray(Image.open(PAGES / "areas.png"))
+    for label in ("table", "figure"):
+        theirs, ours = drawn == labels[label], answered == labels[label]
+        assert (theirs & ours).sum() / (theirs | ours).sum() > 0.8, label
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int8-fast", "bfloat16"])

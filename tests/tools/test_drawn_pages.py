@@ -26,10 +26,12 @@ def test_a_page_is_the_same_at_each_call_and_its_boxes_hold_its_ink():
         assert one.picture.tobytes() == again.picture.tobytes()
         picture = np.asarray(one.picture).astype(int)
         ink = np.abs(picture - picture[0, 0]).sum(-1) > 30
-        outside = ink.copy()
+        outside, areas = ink.copy(), np.asarray(one.areas)
         for label, box in zip(one.labels, one.boxes.round().astype(int), strict=True):
             left, top, right, bottom = box
             assert ink[top:bottom, left:right].mean() > 0.01, (number, label)
+            area = areas[top:bottom, left:right] == _pages.LABELS.index(label) + 1
+            assert (area & ink[top:bottom, left:right]).sum() > 0.9 * ink[top:bottom, left:right].sum()
             outside[max(top - 2, 0) : bottom + 2, max(left - 2, 0) : right + 2] = False
         assert outside.mean() < 0.003, number  # page numbers, running titles and rules
 

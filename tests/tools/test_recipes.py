@@ -22,6 +22,7 @@ import numpy as np
 import proofreader
 import pytest
 import reader
+import segmenter
 import tagger
 import torch
 import translator
@@ -279,6 +280,7 @@ def test_passages_go_along_with_the_licence_of_python():
         ("number-translator", translator.EXAMPLES),
         ("listener", listener.EXAMPLES),
         ("page-finder", finder.EXAMPLES),
+        ("page-segmenter", segmenter.EXAMPLES),
     ],
 )
 def test_cards_say_what_the_licence_is(name, examples):
@@ -304,7 +306,7 @@ def speech(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """The finder's options for few pages, which both of its runs share."""
+    """Options for few pages, which the runs of the finder and of the segmenter share."""
     pytest.importorskip("pycocotools")
     fonts()
     folder = tmp_path_factory.mktemp("pages")
@@ -312,7 +314,7 @@ def pages(tmp_path_factory):
     return [*few, "--cache", str(folder), "--example", str(folder / "example")]
 
 
-RUN = ["translator", "completer", "reader", "tagger", "proofreader", "listener", "finder"]
+RUN = ["translator", "completer", "reader", "tagger", "proofreader", "listener", "finder", "segmenter"]
 
 
 @pytest.mark.slow
@@ -324,7 +326,7 @@ def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path, request):
         more += ["--base", str(request.getfixturevalue("base"))]
     if recipe == "listener":
         more += request.getfixturevalue("speech")
-    if recipe == "finder":
+    if recipe in ("finder", "segmenter"):
         more += request.getfixturevalue("pages")
 
     def command(folder):

@@ -14,7 +14,7 @@ import click
 import numpy as np
 from _figures import Box, Colour, figure, mixed
 from _typesetting import Region, Sheet, Typeface, bullets, heading, paragraph, table
-from PIL import Image, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter
 
 WIDTH, HEIGHT = 560, 800  # pixels of a page
 SMALL = 224, 320  # width and height of the pictures of the training pages
@@ -26,11 +26,15 @@ FONTS = Path("/usr/share/fonts")
 
 @dataclass(frozen=True)
 class Page:
-    """A picture, and its parts: labels, and boxes (N,4) of left, upper, right and lower edge in pixels."""
+    """A picture, and its parts: labels, and boxes (N,4) of left, upper, right and lower edge in pixels.
+
+    `areas` is a picture of the same size: a pixel is 1 more than the number of its label, or 0.
+    """
 
     picture: Image.Image
     labels: list[str]
     boxes: np.ndarray
+    areas: Image.Image
 
 
 def files(typefaces: Sequence[Typeface], folder: Path) -> list[tuple[Path, Path]]:
@@ -175,19 +179,21 @@ def scan(sheet: Sheet, scanned: bool) -> Page:
             fillcolor=sheet.paper if random.random() < 0.7 else (30, 30, 30),
         )  # fmt: skip
         picture = _lit(random, picture)
-    labels, boxes = [], []
+    labels, boxes, areas = [], [], Image.new("L", picture.size)
     for region in sheet.regions:
         corners = [
             np.array([[x0, y0], [x1, y0], [x1, y1], [x0, y1]]) @ placement[:, :2].T + placement[:, 2]
             for x0, y0, x1, y1 in region.rectangles
         ]
+        for one in corners:
+            ImageDraw.Draw(areas).polygon([*map(tuple, one)], fill=LABELS.index(region.label) + 1)
         low, high = np.min(corners, axis=(0, 1)), np.max(corners, axis=(0, 1))
         edges = np.concatenate([low, high]).clip(0, [WIDTH, HEIGHT] * 2)
         visible = np.prod(edges[2:] - edges[:2]) / np.prod(high - low)
         if visible > 0.4 and min(edges[2:] - edges[:2]) >= 4:
             labels.append(region.label)
             boxes.append(edges)
-    return Page(picture, labels, np.array(boxes).reshape(-1, 4))
+    return Page(picture, labels, np.array(boxes).reshape(-1, 4), areas)
 
 
 def _lit(random: np.random.Generator, picture: Image.Image) -> Image.Image:
@@ -209,13 +215,14 @@ def _lit(random: np.random.Generator, picture: Image.Image) -> Image.Image:
 
 @dataclass(frozen=True)
 class Pages:
-    """Small pictures (N,320,224,3), and their parts (N,MOST,5).
+    """Small pictures (N,320,224,3), their areas (N,320,224), and their parts (N,MOST,5).
 
     A part is the number of its label and its box in shares of the page: centre, width and height. The rest of
     the MOST rows have the label -1.
     """
 
     pictures: np.ndarray
+    areas: np.ndarray
     parts: np.ndarray
 
 
@@ -225,6 +232,7 @@ def _arrays(folder: Path, count: int) -> Pages:
     arrays = []
     for name, kind, shape in (
         ("pictures", np.uint8, (height, width, 3)),
+        ("areas", np.uint8, (height, width)),
         ("parts", np.float32, (MOST, 5)),
     ):
         path = folder / f"{name}.npy"
@@ -251,11 +259,22 @@ def pages(folder: Path, seed: int, count: int, fonts: Sequence[tuple[Path, Path]
     for number in range(first, count):
         drawn = page(np.random.default_rng([seed, number]), fonts)
         result.pictures[number] = np.asarray(drawn.picture.resize(SMALL, Image.Resampling.BILINEAR))
+        result.areas[number] = np.asarray(drawn.areas.resize(SMALL, Image.Resampling.NEAREST))
         result.parts[number] = parts_of(drawn)
         if number % 500 == 499 or number == count - 1:
             log.write_text(str(number + 1))
             print(f"{number + 1} of {count} pages in {folder}", flush=True)
     return result
+
+
+def toned(random: np.random.Generator, pixels: np.ndarray) -> np.ndarray:
+    """Pixels (B,3,H,W) of 0 to 1 with other contrasts and colours; one page in ten is a negative."""
+    size = len(pixels), 1, 1, 1
+    negative = random.random(size) < 0.1
+    pixels = np.where(negative, 1 - pixels, pixels)
+    gain, colour = random.uniform(0.75, 1.15, size), random.uniform(0.92, 1.08, (size[0], 3, 1, 1))
+    pixels = (pixels - 0.5) * gain + 0.5 + random.uniform(-0.1, 0.1, size)
+    return (pixels * colour).clip(0, 1).astype(np.float32)
 
 
 def example(fonts: Sequence[tuple[Path, Path]]) -> Page:

@@ -103,19 +103,9 @@ class Batches:
         mirrored = torch.from_numpy(random.random(BATCH) < 0.5)
         pixels[mirrored] = pixels[mirrored].flip(-1)
         parts[mirrored, :, 1] = 1 - parts[mirrored, :, 1]
-        pixels = torch.from_numpy(self._toned(random, pixels.numpy()))
+        pixels = torch.from_numpy(_pages.toned(random, pixels.numpy()))
         rows = [row[row[:, 0] >= 0] for row in parts]
         return pixels, [{"class_labels": row[:, 0].long(), "boxes": row[:, 1:]} for row in rows]
-
-    @staticmethod
-    def _toned(random: np.random.Generator, pixels: np.ndarray) -> np.ndarray:
-        """Pixels (B,3,H,W) with other contrasts and colours; one page in ten is a negative."""
-        size = len(pixels), 1, 1, 1
-        negative = random.random(size) < 0.1
-        pixels = np.where(negative, 1 - pixels, pixels)
-        gain, colour = random.uniform(0.75, 1.15, size), random.uniform(0.92, 1.08, (size[0], 3, 1, 1))
-        pixels = (pixels - 0.5) * gain + 0.5 + random.uniform(-0.1, 0.1, size)
-        return (pixels * colour).clip(0, 1).astype(np.float32)
 
 
 def loss(model: nn.Module, batches: Batches, step: int) -> Tensor:

@@ -31,7 +31,7 @@ FOLDER = ROOT / "models/pretrained/page-segmenter"
 KIND = "SegformerForSemanticSegmentation"
 CLASSES = "background", *LABELS
 BATCH = 8
-PAGES, TESTED = 4000, 500
+PAGES, TESTED = 3000, 500
 MEAN, DEVIATION = 0.5, 0.25  # of all colours
 AVERAGED = 0.1  # the last fraction of the steps
 
@@ -108,7 +108,7 @@ has one such page.
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
-@click.option("--steps", default=2500, show_default=True, help="Steps of training.")
+@click.option("--steps", default=2000, show_default=True, help="Steps of training.")
 @click.option("--pages", "count", default=PAGES, show_default=True, help="Pages to train on.")
 @click.option("--tested", default=TESTED, show_default=True, help="Pages to evaluate on.")
 @click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the pages.")
