@@ -28,6 +28,7 @@ from txexport.runtime.tasks import (
     image_to_text,
     late_interaction,
     masks,
+    page_answers,
     pages,
     pose,
     prefix_session,
@@ -230,7 +231,7 @@ class Model:
     embed_words = on_bundle(documents.embed_words)
     tag_words = on_bundle(documents.tag_words)
     classify_page = on_bundle(documents.classify_page)
-    answer_page = on_bundle(documents.answer_page)
+    answer_page = on_bundle(page_answers.answer_page)
     embed_pages = on_bundle(pages.embed_pages)
     embed_queries = on_bundle(pages.embed_queries)
     rank_pages = on_bundle(pages.rank_pages)

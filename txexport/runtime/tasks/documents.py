@@ -11,27 +11,18 @@ import numpy as np
 from tokenizers import Encoding
 
 from txexport.contracts import roles
-from txexport.contracts.names import (
-    BBOX,
-    END_LOGITS,
-    LAST_HIDDEN_STATE,
-    LOGITS,
-    PIXEL_VALUES,
-    START_LOGITS,
-)
-from txexport.errors import InputError, counted, shown
-from txexport.runtime.batches import BATCH_TOKENS, CUT, longest_text, run, text_limit
+from txexport.contracts.names import BBOX, LAST_HIDDEN_STATE, LOGITS, PIXEL_VALUES
+from txexport.errors import InputError, shown
+from txexport.runtime.batches import BATCH_TOKENS, CUT, longest_text, run
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.page_words import Page, PageWords, as_pages, special_boxes
-from txexport.runtime.preprocessing.text import LONGEST_FIRST, Words, as_texts
+from txexport.runtime.preprocessing.text import LONGEST_FIRST, Words
 from txexport.runtime.tasks.labels import Label, labelled, names, softmax
-from txexport.runtime.tasks.question_answering import HIDDEN, Answer
-from txexport.support.arguments import check_count, check_flag
+from txexport.support.arguments import check_flag
 from txexport.support.progress import Progress
 
 SHOWN = 5  # words by which error messages name a page
 OVERLAP = 128  # tokens that windows share, as error messages advise
-LONGEST_OVERLAP = 256  # of windows of answers, as in transformers' pipeline
 
 
 class WordLabel(TypedDict):
@@ -121,98 +112,6 @@ def classify_page(
     return labels[0] if isinstance(pages, Mapping) else labels
 
 
-def answer_page(
-    bundle: LoadedBundle,
-    question: str | Sequence[str],
-    pages: Page | Sequence[Page],
-    *,
-    top_k: int = 1,
-    max_answer_len: int = 15,
-    max_seq_len: int | None = None,
-    doc_stride: int | None = None,
-    handle_impossible_answer: bool = False,
-    batch_tokens: int = BATCH_TOKENS,
-    progress: Progress | None = None,
-) -> list[Answer] | list[list[Answer]]:
-    """The `top_k` likeliest answers to a `question` on a page, as spans of words; for several, of each pair.
-
-    `pages` are as in `tag_words`. `start` is the first word of an answer and `end` the one after its last,
-    both counted from 0. An answer has at most `max_answer_len` tokens. Question and page longer than
-    `max_seq_len` tokens (the model's limit) are read in windows that share `doc_stride` tokens of the page
-    (half, at most 256). `handle_impossible_answer` allows the answer "", for none. Scores are as those of
-    transformers' pipeline of document-question-answering.
-    """
-    check_task(bundle, "answer_page")
-    for name, value in (("top_k", top_k), ("max_answer_len", max_answer_len)):
-        check_count(name, value)
-    check_flag("handle_impossible_answer", handle_impossible_answer)
-    questions, listed = _paired(question, pages)
-    limit = text_limit(bundle.manifest)
-    size = longest_text(bundle) if max_seq_len is None else max_seq_len
-    if max_seq_len is not None:
-        check_count("max_seq_len", max_seq_len)
-    if size is not None and size > (limit or size):
-        raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
-    items: list[Words] = [(one.split(), page.texts) for one, page in zip(questions, listed, strict=True)]
-    if size is None:
-        encodings = bundle.files.text.split(items)
-    else:
-        overlap = min(size // 2, LONGEST_OVERLAP) if doc_stride is None else doc_stride
-        encodings = bundle.files.text.windows(items, size, overlap, "only_second", split=True)
-    spans: list[list[Answer]] = [[] for _ in listed]
-    nothing = [1.0] * len(listed)
-    for owner, window, outputs in _windows(bundle, listed, encodings, 1, batch_tokens, progress):
-        logits = outputs[START_LOGITS][: len(window)], outputs[END_LOGITS][: len(window)]
-        answers, none = _spans(listed[owner].texts, window, *logits, top_k, max_answer_len)
-        spans[owner] += answers
-        nothing[owner] = min(nothing[owner], none)
-    if handle_impossible_answer:
-        for answers, none in zip(spans, nothing, strict=True):
-            answers.append({"score": none, "start": 0, "end": 0, "answer": ""})
-    results = [sorted(answers, key=lambda one: -one["score"])[:top_k] for answers in spans]
-    return results[0] if isinstance(question, str) and isinstance(pages, Mapping) else results
-
-
-def _paired(question: str | Sequence[str], pages: Page | Sequence[Page]) -> tuple[list[str], list[PageWords]]:
-    """Questions and pages one by one; a single one is read with each of the other. Raises InputError."""
-    questions, listed = as_texts(question), as_pages(pages)
-    if isinstance(question, str):
-        questions *= len(listed)
-    elif isinstance(pages, Mapping):
-        listed *= len(questions)
-    if len(questions) != len(listed):
-        raise InputError(f"{counted(len(questions), 'question')} for {len(listed)} pages, expected as many")
-    empty = next((one for one in questions if not one.strip()), None)
-    if empty is not None:
-        raise InputError(f"a question is empty: {shown(empty)}; expected text")
-    return questions, listed
-
-
-def _spans(
-    texts: list[str],
-    window: Encoding,
-    start_logits: np.ndarray,
-    end_logits: np.ndarray,
-    top_k: int,
-    longest: int,
-) -> tuple[list[Answer], float]:
-    """The likeliest answers of a window by its logits (S), and its no-answer score."""
-    inside = np.array([part == 1 for part in window.sequence_ids])  # (S)
-    seen = inside.copy()
-    seen[0] |= window.special_tokens_mask[0] == 1
-    starts = softmax(np.where(seen, start_logits, HIDDEN))  # (S)
-    ends = softmax(np.where(seen, end_logits, HIDDEN))
-    apart = np.arange(len(inside)) - np.arange(len(inside))[:, None]  # (S, S)
-    first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < longest))
-    scores = starts[first] * ends[last]
-    answers: list[Answer] = []
-    for i in np.argsort(-scores, kind="stable")[:top_k].tolist():
-        start, end = window.word_ids[first[i]] or 0, (window.word_ids[last[i]] or 0) + 1
-        answer = " ".join(texts[start:end])
-        answers.append({"score": float(scores[i]), "start": start, "end": end, "answer": answer})
-    return answers, float(starts[0] * ends[0])
-
-
 def _by_word(
     bundle: LoadedBundle,
     pages: list[PageWords],
@@ -229,7 +128,7 @@ def _by_word(
     width = bundle.sessions[roles.MODEL].width(output)
     results = [np.zeros((len(page.texts), width), np.float32) for page in pages]
     depths = [np.full(len(page.texts), -1) for page in pages]  # how far each is from an end of its window
-    for owner, window, outputs in _windows(bundle, pages, encodings, 0, batch_tokens, progress):
+    for owner, window, outputs in page_windows(bundle, pages, encodings, 0, batch_tokens, progress):
         previous = _continued(window, lengths[owner])
         for place, word in enumerate(window.word_ids):
             if word is None:
@@ -276,7 +175,7 @@ def _encoded(bundle: LoadedBundle, items: Sequence[Words], stride: int | None, a
     return encodings
 
 
-def _windows(
+def page_windows(
     bundle: LoadedBundle,
     pages: Sequence[PageWords],
     encodings: Sequence[Encoding],
