@@ -6,7 +6,7 @@ apt-get install fonts-dejavu-core fonts-liberation fonts-crosextra-carlito fonts
 """
 
 import colorsys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,20 @@ LABELS = ("heading", "paragraph", "table", "figure")
 MOST = 40  # parts of a page
 EXAMPLE = 80  # of the random pages
 FONTS = Path("/usr/share/fonts")
+FOLDER = Path(__file__).parents[2] / "tests/data/pages"  # of the example
+
+
+def options(command: Callable) -> Callable:
+    """The options of recipes that train on pages."""
+    folder = click.Path(path_type=Path)
+    for option in (
+        click.option("--example", type=folder, default=FOLDER, help="Folder of an example."),
+        click.option("--fonts", type=folder, default=FONTS, help="Folder of fonts."),
+        click.option("--cache", type=folder, help="Folder that keeps the pages."),
+        click.option("--tested", default=500, show_default=True, help="Pages to evaluate on."),
+    ):
+        command = option(command)
+    return command
 
 
 @dataclass(frozen=True)

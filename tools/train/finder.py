@@ -33,11 +33,10 @@ from txexport.checkpoints import transformers_loading
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "models/pretrained/page-finder"
-EXAMPLE = ROOT / "tests/data/pages"
 KIND = "RTDetrForObjectDetection"
 WIDTH, HEIGHT = 192, 256  # of the pixels that models read
 BATCH = 10
-PAGES, TESTED = 6000, 500
+PAGES = 6000
 AVERAGED = 0.1  # the last fraction of the steps
 EXAMPLES = (
     "The fonts, under the SIL Open Font License and others, are no part of it; those licences do not extend\n"
@@ -196,10 +195,7 @@ has one such page.
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
 @click.option("--steps", default=2000, show_default=True, help="Steps of training.")
 @click.option("--pages", "count", default=PAGES, show_default=True, help="Pages to train on.")
-@click.option("--tested", default=TESTED, show_default=True, help="Pages to evaluate on.")
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the pages.")
-@click.option("--fonts", type=click.Path(path_type=Path), default=_pages.FONTS, help="Folder of fonts.")
-@click.option("--example", type=click.Path(path_type=Path), default=EXAMPLE, help="Folder of an example.")
+@_pages.options
 def main(
     folder: Path, steps: int, count: int, tested: int, cache: Path | None, fonts: Path, example: Path
 ) -> None:

@@ -20,7 +20,7 @@ import torch
 import transformers
 from _pages import LABELS, Page, Pages
 from _typesetting import SEEN, UNSEEN
-from finder import EXAMPLE, EXAMPLES, names, unseen
+from finder import EXAMPLES, names, unseen
 from torch import Tensor, nn
 from txmodels.training import optimisation
 
@@ -31,7 +31,7 @@ FOLDER = ROOT / "models/pretrained/page-segmenter"
 KIND = "SegformerForSemanticSegmentation"
 CLASSES = "background", *LABELS
 BATCH = 8
-PAGES, TESTED = 3000, 500
+PAGES = 3000
 MEAN, DEVIATION = 0.5, 0.25  # of all colours
 AVERAGED = 0.1  # the last fraction of the steps
 
@@ -110,10 +110,7 @@ has one such page.
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
 @click.option("--steps", default=2000, show_default=True, help="Steps of training.")
 @click.option("--pages", "count", default=PAGES, show_default=True, help="Pages to train on.")
-@click.option("--tested", default=TESTED, show_default=True, help="Pages to evaluate on.")
-@click.option("--cache", type=click.Path(path_type=Path), help="Folder that keeps the pages.")
-@click.option("--fonts", type=click.Path(path_type=Path), default=_pages.FONTS, help="Folder of fonts.")
-@click.option("--example", type=click.Path(path_type=Path), default=EXAMPLE, help="Folder of an example.")
+@_pages.options
 def main(
     folder: Path, steps: int, count: int, tested: int, cache: Path | None, fonts: Path, example: Path
 ) -> None:

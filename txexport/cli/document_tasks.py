@@ -77,28 +77,7 @@ def classify_page(answers: Answers, texts: tuple[str, ...], file: Path | None, *
 @options.bundle
 @options.texts("PAGES")
 @click.option("--question", required=True, help="Question to ask of each page.")
-@click.option(
-    "--top-k", type=options.TOP_K, default=1, show_default=True, help="Number of answers on each page."
-)
-@click.option(
-    "--max-answer-len",
-    type=click.IntRange(min=1),
-    default=15,
-    show_default=True,
-    help="Maximum number of tokens in an answer.",
-)
-@click.option(
-    "--max-seq-len",
-    type=click.IntRange(min=1),
-    show_default="the limit",
-    help="Number of tokens in a window.",
-)
-@click.option(
-    "--doc-stride",
-    type=click.IntRange(min=0),
-    show_default="half the window, up to 256",
-    help="Number of tokens by which windows overlap.",
-)
+@options.spans("on each page", "the limit", 256)
 @click.option("--handle-impossible-answer", is_flag=True, help="Allow an empty answer.")
 @options.batch_tokens(2048)
 @options.answers(options.TEXTS)

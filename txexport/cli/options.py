@@ -157,6 +157,39 @@ def truncate(command: Callable) -> Callable:
     return click.option("--truncate", is_flag=True, help=text)(command)
 
 
+def spans(which: str, window: str, overlap: int) -> Callable[[Callable], Callable]:
+    """The options of answers that are spans of a text, which is read in windows."""
+    added = (
+        click.option("--top-k", type=TOP_K, default=1, show_default=True, help=f"Number of answers {which}."),
+        click.option(
+            "--max-answer-len",
+            type=click.IntRange(min=1),
+            default=15,
+            show_default=True,
+            help="Maximum number of tokens in an answer.",
+        ),
+        click.option(
+            "--max-seq-len",
+            type=click.IntRange(min=1),
+            show_default=window,
+            help="Number of tokens in a window.",
+        ),
+        click.option(
+            "--doc-stride",
+            type=click.IntRange(min=0),
+            show_default=f"half the window, up to {overlap}",
+            help="Number of tokens by which windows overlap.",
+        ),
+    )
+
+    def decorate(command: Callable) -> Callable:
+        for option in reversed(added):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 def batch_tokens(default: int) -> Callable[[Callable], Callable]:
     """--batch-tokens."""
     return click.option(

@@ -110,28 +110,7 @@ def tag(answers: Answers, texts: tuple[str, ...], file: Path | None, **chosen: A
     type=click.Path(path_type=Path, allow_dash=True),
     help="File with the context; - for standard input.",
 )
-@click.option(
-    "--top-k", type=options.TOP_K, default=1, show_default=True, help="Number of answers to each question."
-)
-@click.option(
-    "--max-answer-len",
-    type=click.IntRange(min=1),
-    default=15,
-    show_default=True,
-    help="Maximum number of tokens in an answer.",
-)
-@click.option(
-    "--max-seq-len",
-    type=click.IntRange(min=1),
-    show_default="384, or the limit",
-    help="Number of tokens in a window.",
-)
-@click.option(
-    "--doc-stride",
-    type=click.IntRange(min=0),
-    show_default="half the window, up to 128",
-    help="Number of tokens by which windows overlap.",
-)
+@options.spans("to each question", "384, or the limit", 128)
 @click.option(
     "--align-to-words/--no-align-to-words",
     default=True,

@@ -37,6 +37,5 @@ ROWS = (
         HeadKind.SPANS,
         "AutoModelForDocumentQuestionAnswering",
         ("answer_page",),
-        auto_classes={"lilt": "AutoModelForQuestionAnswering"},
     ),
 )

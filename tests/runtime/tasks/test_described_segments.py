@@ -138,7 +138,7 @@ def test_what_is_wrong_is_one_line(model, photographs):
         model.segment(photographs[0], texts=["the cat sat on the mat " * 9])
     [part] = model.segment(photographs[0], texts=["the cat sat on the mat " * 9], truncate=True)
     assert part["mask"].shape == SIZES[0]
-    with pytest.raises(InputError, match="threshold is 1"):
+    with pytest.raises(InputError, match=r"^mask_threshold is 1"):
         model.segment(photographs[0], texts=TEXTS, mask_threshold=1)
 
 

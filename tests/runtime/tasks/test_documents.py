@@ -301,6 +301,13 @@ def test_a_page_without_the_image_that_a_model_reads_is_refused(models):
         model.tag_words([page(2), page(3, image=False)])
 
 
+def test_a_method_of_other_models_for_the_same_task_is_refused(models):
+    _, model = models("layoutlm", "tag")
+    message = r"for token-classification \(use tag_words\); tag is for other models of this task"
+    with pytest.raises(InputError, match=message):
+        model.tag("a text")
+
+
 def test_bundles_are_verified_with_their_tokenizers_and_image_processors(models, family):
     checkpoint, model = models(family, "tag")
     result = txexport.verify(model.bundle.folder, source=checkpoint, cases="quick")

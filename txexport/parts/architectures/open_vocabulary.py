@@ -1,15 +1,15 @@
 """Objects in images that texts describe (Minderer et al. 2022, 3.1)."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 import numpy as np
 
 from txexport.contracts import names, roles
 from txexport.contracts.contract import Contract, Port, Signature, floats
-from txexport.contracts.stage import ONCE, GraphFacts, Stage, sources_of
+from txexport.contracts.stage import Stage
 from txexport.errors import SpecError
 from txexport.parts import stacks
+from txexport.parts.architectures._two_encoders import stages_of
 from txexport.parts.architectures.encoder import check_no_cache
 from txexport.parts.cases import DescribedCase, EncoderCase
 from txexport.parts.inputs import input_of
@@ -62,25 +62,7 @@ class OpenVocabulary:
 
     def stages(self, spec: OpenVocabularySpec, contract: Contract) -> list[Stage]:
         """Both encoders and the comparison, or one graph of all."""
-        text = replace(input_of(spec.text).facts(spec.text.embedding), limit="text")
-        facts = {roles.TEXT: text, roles.MODEL: text}
-        facts[roles.VISION] = input_of(spec.vision).facts(spec.vision.embedding)
-        vectors = {
-            names.TEXT_EMBEDS: f"{roles.TEXT}.{names.TEXT_EMBEDS}",
-            names.IMAGE_EMBEDS: f"{roles.VISION}.{names.IMAGE_EMBEDS}",
-        }
-        graphs, encoders = self.signatures(spec, contract), [roles.TEXT, roles.VISION]
-        order = [*encoders, *(role for role in graphs if role not in encoders)]
-        return [
-            Stage(
-                role,
-                ONCE,
-                sources_of(graphs[role].inputs, vectors),
-                facts.get(role, GraphFacts()),
-                encoders if role == roles.MODEL else [],
-            )
-            for role in order
-        ]
+        return stages_of(spec.text, spec.vision, self.signatures(spec, contract))
 
     def limits(self, spec: OpenVocabularySpec) -> dict[str, int | None]:
         """The longest text."""

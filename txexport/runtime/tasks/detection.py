@@ -69,11 +69,11 @@ def detect(
     return results if several(images) else results[0]
 
 
-def check_threshold(threshold: object) -> None:
-    """Raise InputError for what is no probability below 1."""
+def check_threshold(threshold: object, name: str = "threshold") -> None:
+    """Raise InputError for what is no probability below 1; the message begins with the argument's `name`."""
     number = isinstance(threshold, int | float | np.number) and not isinstance(threshold, bool)
     if not number or not 0 <= threshold < 1:  # type: ignore[operator]
-        raise InputError(f"threshold is {shown(threshold)}, expected a number from 0 to below 1")
+        raise InputError(f"{name} is {shown(threshold)}, expected a number from 0 to below 1")
 
 
 Best = tuple[np.ndarray, np.ndarray, np.ndarray]  # queries (N), their labels (N) and scores (N), best first

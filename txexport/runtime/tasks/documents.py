@@ -123,13 +123,13 @@ def _by_word(
     """Of each page the output at its words' first tokens (N,K). Raises InputError for a word without any."""
     items: list[Words] = [page.texts for page in pages]
     encodings = _encoded(bundle, items, stride, _in_windows(longest_text(bundle)))
-    split = bundle.files.text.split(items) if any(one.overflowing for one in encodings) else encodings
+    split = bundle.files.text.split(items) if any(one.overflowing for one in encodings) else []
     lengths = [Counter(one.word_ids) for one in split]
     width = bundle.sessions[roles.MODEL].width(output)
     results = [np.zeros((len(page.texts), width), np.float32) for page in pages]
     depths = [np.full(len(page.texts), -1) for page in pages]  # how far each is from an end of its window
     for owner, window, outputs in page_windows(bundle, pages, encodings, 0, batch_tokens, progress):
-        previous = _continued(window, lengths[owner])
+        previous = _continued(window, lengths[owner]) if lengths else None
         for place, word in enumerate(window.word_ids):
             if word is None:
                 continue

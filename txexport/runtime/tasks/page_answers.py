@@ -2,9 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from tokenizers import Encoding
-
 from txexport.contracts.names import END_LOGITS, START_LOGITS
 from txexport.errors import InputError, counted, shown
 from txexport.runtime.batches import BATCH_TOKENS, longest_text, text_limit
@@ -12,8 +9,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.page_words import Page, PageWords, as_pages
 from txexport.runtime.preprocessing.text import Words, as_texts
 from txexport.runtime.tasks.documents import page_windows
-from txexport.runtime.tasks.labels import softmax
-from txexport.runtime.tasks.question_answering import HIDDEN, Answer
+from txexport.runtime.tasks.question_answering import Answer, likeliest_spans
 from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress
 
@@ -62,9 +58,12 @@ def answer_page(
     nothing = [1.0] * len(listed)
     for owner, window, outputs in page_windows(bundle, listed, encodings, 1, batch_tokens, progress):
         logits = outputs[START_LOGITS][: len(window)], outputs[END_LOGITS][: len(window)]
-        answers, none = _spans(listed[owner].texts, window, *logits, top_k, max_answer_len)
-        spans[owner] += answers
+        likeliest, none = likeliest_spans(window, *logits, top_k, max_answer_len)
         nothing[owner] = min(nothing[owner], none)
+        for score, first, last in likeliest:
+            start, end = window.word_ids[first] or 0, (window.word_ids[last] or 0) + 1
+            answer = " ".join(listed[owner].texts[start:end])
+            spans[owner].append({"score": score, "start": start, "end": end, "answer": answer})
     if handle_impossible_answer:
         for answers, none in zip(spans, nothing, strict=True):
             answers.append({"score": none, "start": 0, "end": 0, "answer": ""})
@@ -85,28 +84,3 @@ def _paired(question: str | Sequence[str], pages: Page | Sequence[Page]) -> tupl
     if empty is not None:
         raise InputError(f"a question is empty: {shown(empty)}; expected text")
     return questions, listed
-
-
-def _spans(
-    texts: list[str],
-    window: Encoding,
-    start_logits: np.ndarray,
-    end_logits: np.ndarray,
-    top_k: int,
-    longest: int,
-) -> tuple[list[Answer], float]:
-    """The likeliest answers of a window by its logits (S), and its no-answer score."""
-    inside = np.array([part == 1 for part in window.sequence_ids])  # (S)
-    seen = inside.copy()
-    seen[0] |= window.special_tokens_mask[0] == 1
-    starts = softmax(np.where(seen, start_logits, HIDDEN))  # (S)
-    ends = softmax(np.where(seen, end_logits, HIDDEN))
-    apart = np.arange(len(inside)) - np.arange(len(inside))[:, None]  # (S, S)
-    first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < longest))
-    scores = starts[first] * ends[last]
-    answers: list[Answer] = []
-    for i in np.argsort(-scores, kind="stable")[:top_k].tolist():
-        start, end = window.word_ids[first[i]] or 0, (window.word_ids[last[i]] or 0) + 1
-        answer = " ".join(texts[start:end])
-        answers.append({"score": float(scores[i]), "start": start, "end": end, "answer": answer})
-    return answers, float(starts[0] * ends[0])

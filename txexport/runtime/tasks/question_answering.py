@@ -136,19 +136,32 @@ def _spans(
     Several spans may widen to the same words, so more than `top_k` are returned.
     """
     count = 2 * options.top_k + 10 if options.align_to_words else options.top_k
+    spans, none = likeliest_spans(window, start_logits, end_logits, count, options.max_answer_len)
+    answers: list[Answer] = []
+    for score, first, last in spans:
+        start, end = _characters(window, first, last, options.align_to_words)
+        answers.append({"score": score, "start": start, "end": end, "answer": context[start:end]})
+    return answers, none
+
+
+def likeliest_spans(
+    window: Encoding, start_logits: np.ndarray, end_logits: np.ndarray, count: int, longest: int
+) -> tuple[list[tuple[float, int, int]], float]:
+    """The score, first and last token of `count` spans of the second text, and the no-answer score.
+
+    Logits are (S); a span has at most `longest` tokens.
+    """
     inside = np.array([part == 1 for part in window.sequence_ids])  # (S)
     seen = inside.copy()
     seen[0] |= window.special_tokens_mask[0] == 1  # to which models point for no answer
     starts = softmax(np.where(seen, start_logits, HIDDEN))  # (S)
     ends = softmax(np.where(seen, end_logits, HIDDEN))
     apart = np.arange(len(inside)) - np.arange(len(inside))[:, None]  # (S, S)
-    first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < options.max_answer_len))
+    first, last = np.nonzero(inside[:, None] & inside & (apart >= 0) & (apart < longest))
     scores = starts[first] * ends[last]
-    answers: list[Answer] = []
-    for i in np.argsort(-scores, kind="stable")[:count].tolist():
-        start, end = _characters(window, int(first[i]), int(last[i]), options.align_to_words)
-        answers.append({"score": float(scores[i]), "start": start, "end": end, "answer": context[start:end]})
-    return answers, float(starts[0] * ends[0])
+    best = np.argsort(-scores, kind="stable")[:count]
+    rows = zip(scores[best].tolist(), first[best].tolist(), last[best].tolist(), strict=True)
+    return list(rows), float(starts[0] * ends[0])
 
 
 def _characters(window: Encoding, first: int, last: int, whole_words: bool) -> tuple[int, int]:

@@ -88,12 +88,13 @@ def segment(
     """
     check_task(bundle, "segment")
     check_count("batch_size", batch_size)
-    shares = threshold, mask_threshold, overlap_mask_area_threshold
-    for share in shares:
-        check_threshold(share)
+    check_threshold(threshold)
+    check_threshold(mask_threshold, "mask_threshold")
+    check_threshold(overlap_mask_area_threshold, "overlap_mask_area_threshold")
     described = _described(bundle, kind, texts, truncate)
     kind = KINDS[2] if described is not None else _kind(bundle, kind)
-    rules, sources, tell = Rules(*shares), as_sources(images), counting(progress)
+    rules = Rules(threshold, mask_threshold, overlap_mask_area_threshold)
+    sources, tell = as_sources(images), counting(progress)
     labels = names(bundle.files.config, _count(bundle)) if described is None else described.labels
     role = roles.MODEL if described is None else roles.VISION
     results: list[list[Segment]] = []

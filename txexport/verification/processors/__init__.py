@@ -68,14 +68,17 @@ def _recognises(manifest: Manifest) -> bool:
     return row is not None and row.methods[0] == "transcribe" and not row.caches
 
 
+def _check_tokenizer(
+    folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
+) -> list[TensorCheck]:
+    """The check of texts, or of words in their boxes where the model reads these."""
+    check = documents.check if _reads(manifest, BBOX) else tokenizer.check
+    return check(folder, manifest, checkpoint, quick=quick)
+
+
 # By the name of the case in a report: whether it applies to a bundle, and the check.
 CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
-    TOKENIZER: (
-        lambda manifest: _reads(manifest, INPUT_IDS),
-        lambda folder, manifest, checkpoint, *, quick: _tokenizer_of(manifest)(
-            folder, manifest, checkpoint, quick=quick
-        ),
-    ),
+    TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), _check_tokenizer),
     CHAT_TEMPLATE: (_chats, chat.check),
     CTC_TOKENIZER: (_recognises, ctc_tokenizer.check),
     IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
@@ -113,11 +116,6 @@ def _has_prompts(manifest: Manifest, role: str) -> bool:
 def _prompts_of(manifest: Manifest) -> Check:
     """The check of prompts with images: of tasks, where an encoder reads them."""
     return tasks.check if roles.ENCODER in manifest.graphs else prompts.check
-
-
-def _tokenizer_of(manifest: Manifest) -> Check:
-    """The check of a tokenizer: of words in their boxes, where the model reads these."""
-    return documents.check if _reads(manifest, BBOX) else tokenizer.check
 
 
 def _ranks_pages(manifest: Manifest) -> bool:

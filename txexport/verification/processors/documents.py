@@ -93,7 +93,7 @@ def _ours(text: Text, item: Words, length: int | None, part: int) -> list[Any]:
 def _theirs(
     theirs: Any, question: str | None, texts: Sequence[str], boxes: np.ndarray, length: int | None
 ) -> dict[str, list]:
-    """The windows of transformers' tokenizer: one that reads boxes, or one whose texts have these."""
+    """The windows of transformers' tokenizer; LayoutLM's reads no boxes, and its tokens get their words'."""
     options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
     if length is not None:
         truncation = "longest_first" if question is None else "only_second"
