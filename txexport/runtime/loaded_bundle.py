@@ -258,7 +258,7 @@ def check_task(bundle: LoadedBundle, method: str, command: str | None = None) ->
         if not served:
             needed = "a checkpoint for late interaction, as ColBERT"
             raise InputError(f"the bundle is for {task}{hint}; {wanted} needs {needed}")
-        if task in served:
+        if task == served[0]:
             raise InputError(f"the bundle is for {task}{hint}; {wanted} is for other models of this task")
         raise InputError(
             f"the bundle is for {task}{hint}; {wanted} needs an export with --task {served[0]}, of a model "
