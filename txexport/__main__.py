@@ -1,7 +1,9 @@
 """The command `txexport`, which is also `python -m txexport`."""
 
+import _thread
 import signal
 import sys
+import time
 
 from txexport.errors import MissingLibraryError
 
@@ -11,6 +13,7 @@ def main() -> None:
 
     Interrupted while it is still imported, it ends as it does later: without a traceback.
     """
+    sys.unraisablehook = _interrupt_again
     try:
         from txexport.cli.main import main as run
 
@@ -20,6 +23,23 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
+
+
+def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
+    """Interrupt once more where Python ignored it: in a finaliser or a callback of a weak reference.
+
+    Every import runs such callbacks: without this, Ctrl-C at times printed a traceback and changed nothing.
+    """
+    if issubclass(ignored.exc_type, KeyboardInterrupt):
+        _thread.start_new_thread(_interrupt_soon, (_thread.get_ident(),))
+    else:
+        sys.__unraisablehook__(ignored)
+
+
+def _interrupt_soon(thread: int) -> None:
+    """Interrupt the thread, after it has left the callback; a call that waits ends too."""
+    time.sleep(0.01)
+    signal.pthread_kill(thread, signal.SIGINT)
 
 
 if __name__ == "__main__":

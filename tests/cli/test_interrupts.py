@@ -27,6 +27,27 @@ def test_while_the_command_line_is_imported():
         assert (ended.returncode, ended.stderr) == (130, ""), module
 
 
+def test_where_python_ignores_exceptions():
+    """An interrupt in a weak reference's callback, which Python forgets, still ends the command."""
+    code = (
+        "import sys, time, weakref\n"
+        "import txexport.__main__ as one, txexport.cli.main as command\n"
+        "def interrupt(_):\n"
+        "    raise KeyboardInterrupt\n"
+        "def run():\n"
+        "    thing = lambda: None\n"
+        "    reference = weakref.ref(thing, interrupt)\n"
+        "    del thing\n"
+        "    time.sleep(30)\n"
+        "command.main = run\n"
+        "one.main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=25
+    )
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
 @pytest.mark.parametrize("after", [0.15, 0.3, 0.6, 1.0, 1.5])
 def test_by_a_signal_at_any_time(tmp_path, after):
     command = ["export", str(ROOT / "models/pretrained/number-translator"), str(tmp_path / "bundle")]
