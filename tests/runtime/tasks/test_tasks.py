@@ -643,8 +643,14 @@ def test_answer_needs_text(pair, case_of):
 
 def test_question_must_leave_room_for_its_context(case_of):
     model = case_of("BertForQuestionAnswering").model
-    with pytest.raises(InputError, match=r"windows of .. tokens leave 5 for the text that they cut"):
-        model.answer("the cat " * 16, LONG)
+    question = "the cat " * 16
+    with pytest.raises(InputError, match=r"windows of 40 tokens leave 5 for the text that they cut"):
+        model.answer(question, LONG, doc_stride=20)
+    assert model.answer(question, LONG, top_k=9) == model.answer(question, LONG, top_k=9, doc_stride=2)
+    questions, contexts = [question, QUESTION], [LONG, LONG]
+    assert model.answer(questions, contexts) == [model.answer(one, LONG) for one in questions]
+    with pytest.raises(InputError, match=r"windows of 40 tokens leave 0 for the text that they cut"):
+        model.answer("the cat " * 19, LONG)
     with pytest.raises(InputError, match="max_seq_len is 41, the model reads at most 40 tokens"):
         model.answer(QUESTION, LONG, max_seq_len=41)
     with pytest.raises(InputError, match="windows share -1 tokens, expected 0 or more"):

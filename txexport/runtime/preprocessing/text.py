@@ -130,12 +130,13 @@ class Text:
         strategy: str = LONGEST_FIRST,
         *,
         split: bool = False,
+        less: bool = False,
     ) -> list[Encoding]:
         """Encodings of at most `size` tokens; further windows of a longer text are in its `overflowing`.
 
         A window repeats the last `overlap` tokens of the one before; of a pair `strategy` says which text is
         cut. Texts that are `split` are words. Raises InputError where special tokens, overlap and the uncut
-        text leave no room in a window.
+        text leave no room in a window. If `less`, the overlap may be smaller there: half of the room.
         """
         if not is_whole(overlap, 0):
             raise InputError(f"windows share {shown(overlap)} tokens, expected 0 or more")
@@ -144,24 +145,28 @@ class Text:
         long = [i for i, encoding in enumerate(encodings) if len(encoding) > size]
         if not long:
             return encodings
+        overlaps: dict[int, list[int]] = {}  # the texts of each
         for i in long:
             uncut = {"only_first": 1, "only_second": 0}.get(strategy)
             fixed = 0 if uncut is None else encodings[i].sequence_ids.count(uncut)
             room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
-            if room <= overlap:
+            shared = room // 2 if less and 0 < room <= overlap else overlap
+            if room <= shared:
                 raise InputError(
                     f"windows of {size} tokens leave {max(room, 0)} for the text that they cut, expected "
-                    f"more than their overlap of {overlap}; shorten what they repeat, or the overlap"
+                    f"more than their overlap of {shared}; shorten what they repeat, or the overlap"
                 )
-        with tokenizing():
-            cutter = Tokenizer.from_str(
-                self.tokenizer.to_str()
-            )  # a copy: all threads share a tokenizer's settings
-            cutter.encode_special_tokens = self.tokenizer.encode_special_tokens
-            cutter.enable_truncation(size, stride=overlap, strategy=strategy, direction=self.cut_side)
-            cut = cutter.encode_batch([texts[i] for i in long], is_pretokenized=split)
-        for i, encoding in zip(long, cut, strict=True):
-            encodings[i] = encoding
+            overlaps.setdefault(shared, []).append(i)
+        for shared, indices in overlaps.items():
+            with tokenizing():
+                cutter = Tokenizer.from_str(
+                    self.tokenizer.to_str()
+                )  # a copy: all threads share a tokenizer's settings
+                cutter.encode_special_tokens = self.tokenizer.encode_special_tokens
+                cutter.enable_truncation(size, stride=shared, strategy=strategy, direction=self.cut_side)
+                cut = cutter.encode_batch([texts[i] for i in indices], is_pretokenized=split)
+            for i, encoding in zip(indices, cut, strict=True):
+                encodings[i] = encoding
         return encodings
 
     def decode(self, rows: Sequence[Sequence[int]], *, special: bool = False) -> list[str]:

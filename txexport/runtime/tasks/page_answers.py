@@ -34,8 +34,8 @@ def answer_page(
     `pages` are as in `tag_words`. `start` is the first word of an answer and `end` the one after its last,
     both counted from 0. An answer has at most `max_answer_len` tokens. Question and page longer than
     `max_seq_len` tokens (the model's limit) are read in windows that share `doc_stride` tokens of the page
-    (half, at most 256). `handle_impossible_answer` allows the answer "", for none. Scores are as those of
-    transformers' pipeline of document-question-answering.
+    (half, at most 256; half of what a long question leaves). `handle_impossible_answer` allows the answer "",
+    for none. Scores are as those of transformers' pipeline of document-question-answering.
     """
     check_task(bundle, "answer_page")
     for name, value in (("top_k", top_k), ("max_answer_len", max_answer_len)):
@@ -53,7 +53,9 @@ def answer_page(
         encodings = bundle.files.text.split(items)
     else:
         overlap = min(size // 2, LONGEST_OVERLAP) if doc_stride is None else doc_stride
-        encodings = bundle.files.text.windows(items, size, overlap, "only_second", split=True)
+        encodings = bundle.files.text.windows(
+            items, size, overlap, "only_second", split=True, less=doc_stride is None
+        )
     spans: list[list[Answer]] = [[] for _ in listed]
     nothing = [1.0] * len(listed)
     for owner, window, outputs in page_windows(bundle, listed, encodings, 1, batch_tokens, progress):

@@ -80,9 +80,9 @@ def answer(
 
     An answer has at most `max_answer_len` tokens, widened to whole words unless `align_to_words` is false.
     Question and context longer than `max_seq_len` tokens (384 or the model's limit) are read in windows whose
-    contexts share `doc_stride` tokens (half, at most 128). The scores of equal answers are added.
-    `handle_impossible_answer` allows the answer "", for none. Raises InputError for a question or context
-    without text, and for a question that leaves no room for its context.
+    contexts share `doc_stride` tokens (half, at most 128; half of what a long question leaves). The scores of
+    equal answers are added. `handle_impossible_answer` allows the answer "", for none. Raises InputError for
+    a question or context without text, and for a question that leaves no room for its context.
     """
     check_task(bundle, "answer")
     options = AnswerOptions(**keywords)
@@ -119,9 +119,10 @@ def _windows(bundle: LoadedBundle, pairs: Sequence[Item], options: AnswerOptions
         size = min(longest_text(bundle) or WINDOW, WINDOW)
     if size > (limit or size):
         raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
-    if overlap is None:
-        overlap = min(size // 2, OVERLAP)
-    return bundle.files.text.windows(pairs, size, overlap, "only_second")
+    default = min(size // 2, OVERLAP)
+    return bundle.files.text.windows(
+        pairs, size, default if overlap is None else overlap, "only_second", less=overlap is None
+    )
 
 
 def _spans(
