@@ -298,6 +298,14 @@ FALCON_H1 = (
     | {"attention_in_multiplier": 1.2, "attention_out_multiplier": 0.9, "mlp_multipliers": [0.8, 1.3]}
     | {"ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.4, "ssm_multipliers": [0.5, 0.8, 0.7, 1.5, 0.9]}
 )
+NEMOTRON_H = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "max_position_embeddings": 40},
+    "layers_block_type": ["linear_attention", "moe", "linear_attention", "full_attention", "mlp"],
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 10, "intermediate_size": 70},
+    **{"mamba_num_heads": 4, "mamba_head_dim": 15, "ssm_state_size": 10, "n_groups": 2, "conv_kernel": 3},
+    **{"n_routed_experts": 5, "moe_intermediate_size": 28, "moe_shared_expert_intermediate_size": 30},
+    "chunk_size": 16,
+}
 MAMBA2_ALONE = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "num_heads": 6, "head_dim": 16},
     **{"state_size": 10, "n_groups": 2, "conv_kernel": 3, "chunk_size": 16},
@@ -1125,6 +1133,7 @@ FAMILIES = {
     "granitemoeshared": ("GraniteMoeSharedForCausalLM", GRANITEMOE | {"shared_intermediate_size": 50}),
     "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", HUNYUAN_MOE),
     "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),
+    "nemotron_h": ("NemotronHForCausalLM", NEMOTRON_H),
     "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
     "mamba": ("MambaForCausalLM", MAMBA),
     "falcon_mamba": ("FalconMambaForCausalLM", MAMBA | {"intermediate_size": 70}),

@@ -124,7 +124,11 @@ def experts(spec: ExpertsSpec, g: Body, x: ir.Value) -> ir.Value:
     """A router and its experts (Shazeer et al. 2017, 2; Jiang et al. 2024, 2.1): x (B,S,W) -> y (B,S,W)."""
     op = g.op
     share, choice = router(spec, g / "router", x)
-    y = chosen(spec, g, x, share, choice)  # (B, S, W)
+    if spec.token_size is not None:
+        latent = chosen(spec, g, linear(False, g / "latent_down", x), share, choice)  # (B, S, L)
+        y = linear(False, g / "latent_up", latent)  # (B, S, W)
+    else:
+        y = chosen(spec, g, x, share, choice)  # (B, S, W)
     if spec.shared is not None:
         if spec.shared_gated:
             gate = op.Sigmoid(linear(False, g / "shared_router", x), name="gate")  # (B, S, 1)

@@ -107,6 +107,10 @@ class Experts(nn.Module):
         super().__init__()
         self.router = Router(spec)
         self.experts = nn.ModuleList(Expert(spec) for _ in range(spec.num_experts))
+        self.is_latent = spec.token_size is not None
+        if spec.token_size is not None:
+            self.latent_down = Linear(spec.token_size, spec.expert.hidden_size, bias=False)
+            self.latent_up = Linear(spec.expert.hidden_size, spec.token_size, bias=False)
         if spec.shared is not None:
             if spec.shared_gated:
                 self.shared_router = Linear(spec.hidden_size, 1, bias=False)
@@ -117,7 +121,9 @@ class Experts(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""
         share, choice = self.router(x)
-        y = chosen(self.experts, x, share, choice)  # (B, S, W)
+        inner = self.latent_down(x) if self.is_latent else x  # (B, S, L)
+        y = chosen(self.experts, inner, share, choice)  # (B, S, L)
+        y = self.latent_up(y) if self.is_latent else y  # (B, S, W)
         if self.is_shared:
             shared = self.shared(x)
             if self.shared_gated:

@@ -283,6 +283,17 @@ MAMBA_TIED = {
     "time_step_rank": "auto",
 }
 MAMBA2_TIED = {"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "n_groups": 1}
+LATENT_EXPERTS = {
+    **{"moe_latent_size": 20, "n_routed_experts": 6, "n_group": 3, "topk_group": 2},
+    **{"routed_scaling_factor": 2.5, "use_bias": True, "use_conv_bias": False, "conv_kernel": 4},
+    "layers_block_type": [
+        "linear_attention",
+        "moe",
+        "full_attention",
+        "linear_attention",
+        "linear_attention",
+    ],
+}
 GATE_LAST = {"mamba_rms_norm": True, "mamba_n_groups": 1, "mamba_d_ssm": None, "mamba_conv_bias": False}
 GATE_FIRST = {
     **{"mamba_rms_norm": True, "mamba_norm_before_gate": False, "tie_word_embeddings": True},
@@ -415,6 +426,8 @@ DECODERS = [
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "attention alone", GRANITE_DENSE),
     Row("bamba", "BambaForCausalLM", GENERATE),
     Row("bamba", "BambaForCausalLM", GENERATE, "groups of one head", FOUR_GROUPS),
+    Row("nemotron_h", "NemotronHForCausalLM", GENERATE),
+    Row("nemotron_h", "NemotronHForCausalLM", GENERATE, "latent experts in groups, biases", LATENT_EXPERTS),
     Row("mamba2", "Mamba2ForCausalLM", GENERATE),
     Row("mamba2", "Mamba2ForCausalLM", GENERATE, "tied, biases, one group", MAMBA2_TIED),
     Row("mamba", "MambaForCausalLM", GENERATE),

@@ -139,15 +139,18 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
     dropped, and shapes that contradict config.json, and how many more there are.
     """
     tensor_names = names(table.naming, checkpoint)
-    rules = [(_pattern(key), taken(rule)) for key, rule in table.rules.items()]
+    single = {key: taken(rule) for key, rule in table.rules.items() if _is_name(key)}
+    rules = [(_pattern(key), taken(rule)) for key, rule in table.rules.items() if key not in single]
     used: set[str] = set()
     missing, disagreeing, weights = [], [], {}
     for parameter, shape in shapes.items():
-        ruled = next(((m, take) for pattern, take in rules if (m := pattern.fullmatch(parameter))), None)
-        if ruled is None:
+        match, take = None, single.get(parameter)
+        if take is None:
+            patterns = ((m, one) for pattern, one in rules if (m := pattern.fullmatch(parameter)))
+            match, take = next(patterns, (None, None))
+        if take is None:
             missing.append(f"{parameter}, for which there is no rule")
             continue
-        match, take = ruled
         sources = [_fill(name, match) for name in (take.source, *take.also)]
         present = [tensor_names[name] for name in sources if name in tensor_names]
         other = taken(take.fallback)
@@ -201,12 +204,17 @@ def _first(problems: list[str]) -> list[str]:
     return problems if left <= 0 else [*problems[:LISTED], f"and {left} more"]
 
 
+def _is_name(key: str) -> bool:
+    """Tell whether a rule is that of one parameter; a mixture of experts may have thousands."""
+    return "{i}" not in key and "*" not in key
+
+
 def _pattern(key: str) -> re.Pattern:
     return re.compile(re.escape(key).replace(r"\{i\}", r"(?P<i>\d+)").replace(r"\*", r"(?P<leaf>\w+)"))
 
 
-def _fill(source: str, match: re.Match) -> str:
-    groups = match.groupdict()
+def _fill(source: str, match: re.Match | None) -> str:
+    groups = {} if match is None else match.groupdict()
     return source.replace("{i}", groups.get("i", "")).replace("*", groups.get("leaf", ""))
 
 

@@ -75,6 +75,8 @@ class ExpertsSpec:
       and those experts, not picked before it, whose scores are lower by at most 2 jitter times the larger of
       its score and their absolute value.
     - `expert_scale`: a learned number for each expert multiplies its weights.
+    - `token_size`: the width of a token, where experts read a projection of it, and another one restores the
+      width of their sum (NVIDIA 2025, LatentMoE). The router and the shared expert read the token.
     """
 
     expert: FeedForwardSpec
@@ -93,9 +95,12 @@ class ExpertsSpec:
     sum_eps: float = 1e-20
     softmax_scores: bool = False
     expert_scale: bool = False
+    token_size: int | None = None
 
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale", "sum_eps")
+        if self.token_size is not None:
+            positive(self, "token_size")
         if self.top_k > self.num_experts:
             cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
             raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")
@@ -138,7 +143,7 @@ class ExpertsSpec:
     @property
     def hidden_size(self) -> int:
         """Width of a token."""
-        return self.expert.hidden_size
+        return self.expert.hidden_size if self.token_size is None else self.token_size
 
 
 @dataclass(frozen=True)

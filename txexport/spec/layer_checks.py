@@ -63,10 +63,10 @@ def check_states(block: Any) -> None:
             f"networks within: expected None and '{NormPlacement.POST}'"
         )
     one_sublayer = block.feed_forward is None and not bottleneck
-    if one_sublayer and (block.has_keys or block.placement != NormPlacement.PRE):
+    if one_sublayer and block.placement != NormPlacement.PRE:
         raise SpecError(
             f"BlockSpec: feed_forward is None with {attention}, placement '{block.placement}'; expected a "
-            f"network, or a layer with states and '{NormPlacement.PRE}'"
+            f"network, or '{NormPlacement.PRE}'"
         )
     if block.states and (block.layer_input is not None or block.output_scale or block.layer_scale):
         raise SpecError(

@@ -84,6 +84,9 @@ def experts(spec: ExpertsSpec) -> Shapes:
         shapes["bias"] = (spec.hidden_size,)
     for number in range(spec.num_experts):
         shapes |= under(f"experts.{number}", dense_feed_forward(spec.expert))
+    if spec.token_size is not None:
+        shapes |= under("latent_down", linear(spec.token_size, spec.expert.hidden_size, False))
+        shapes |= under("latent_up", linear(spec.expert.hidden_size, spec.token_size, False))
     if spec.shared is not None:
         if spec.shared_gated:
             shapes |= under("shared_router", linear(spec.hidden_size, 1, False))

@@ -21,11 +21,14 @@ def cached(cache: Any, part: str | None = None, states: Sequence[tuple[str, ...]
             for name, tensor in zip(cache_names.present(i, part), pair, strict=True)
         }
     result: dict[str, Tensor] = {}
-    for i, layer in enumerate(cache.layers):
+    layers = cache.layers
+    if len(layers) > len(states) > 0:  # layers that are a network alone cache nothing
+        layers = [layer for layer in layers if hasattr(layer, "conv_states") or layer.keys is not None]
+    for i, layer in enumerate(layers):
         if getattr(layer, "keys", None) is not None:  # MBart has layers without them
             result |= zip(cache_names.present(i, part), (layer.keys, layer.values), strict=True)
     for i, kinds in enumerate(states):
         for name, kind in zip(cache_names.states(cache_names.PRESENT, i, kinds), kinds, strict=True):
-            layer = cache.layers[i]
+            layer = layers[i]
             result[name] = (layer.conv_states if kind == "conv" else layer.recurrent_states)[0]
     return result
