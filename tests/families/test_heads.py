@@ -73,6 +73,7 @@ UNREAD = {
                 "lfm2_moe",
                 "mamba",
                 "mamba2",
+                "nemotron_h",
             ),
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
         )

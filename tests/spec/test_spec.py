@@ -672,7 +672,9 @@ CONTRADICTIONS = {
     "feed_forward is None with ShortConvolutionSpec, placement 'post'": lambda: dataclasses.replace(
         STATEFUL, feed_forward=None
     ),
-    "feed_forward is None with AttentionSpec": lambda: dataclasses.replace(BLOCK, feed_forward=None),
+    "feed_forward is None with AttentionSpec": lambda: dataclasses.replace(
+        BLOCK, feed_forward=None, placement=NormPlacement.POST
+    ),
     "relative is given, expected None in a stack with states": lambda: dataclasses.replace(
         MIXED, relative=RelativeSpec(8, 20, True)
     ),

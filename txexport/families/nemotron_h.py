@@ -96,7 +96,7 @@ def spelt_out(config: Config) -> tuple[Mapping[str, Any], str]:
 
 
 def _blocks(config: Config) -> list[tuple[str, str | None]]:
-    """What mixes the tokens of each block, and its network, if any. Raises UnsupportedError."""
+    """The kind of attention or state of each block, and of its network, if any. Raises UnsupportedError."""
     kinds = _kinds(config)
     blocks: list[tuple[str, str | None]] = []
     for number, kind in enumerate(kinds):
