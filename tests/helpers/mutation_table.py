@@ -346,6 +346,14 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         spaces.padding_convolved,
         spaces.other_layer_s_state,
     ),
+    ("nemotron_h", "static", "model"): (
+        spaces.state_not_carried,
+        spaces.padding_in_a_state,
+        spaces.decay_ignored,
+        spaces.groups_shifted,
+        spaces.skip_left_out,
+        family.worst_experts,
+    ),
     ("mamba", "static", "model"): (
         spaces.scan_not_carried,
         spaces.scan_of_no_decay,

@@ -203,6 +203,7 @@ CONTRADICTIONS = {
     "3 experts from 1 groups of 2": lambda: ExpertsSpec(FEED, 6, 3, num_groups=3),
     "softmax_scores is True without corrected": lambda: ExpertsSpec(FEED, 3, 2, softmax_scores=True),
     "sum_eps is 0": lambda: ExpertsSpec(FEED, 3, 2, sum_eps=0.0),
+    "token_size is 0": lambda: ExpertsSpec(FEED, 3, 2, token_size=0),
     "jitter is 0": lambda: ExpertsSpec(FEED, 3, 2, jitter=0.0),
     "jitter is 0.1 with corrected=True": lambda: ExpertsSpec(FEED, 3, 2, corrected=True, jitter=0.1),
     "1 experts from 1 groups of 1": lambda: ExpertsSpec(FEED, 3, 1, num_groups=3, corrected=True),

@@ -707,6 +707,13 @@ def test_shared_expert(gated):
     check(module, partial(txgraphs.experts.experts, spec), random(B, S, W))
 
 
+def test_experts_read_a_projection():
+    spec = replace(EXPERTS, expert=replace(EXPERTS.expert, hidden_size=9), token_size=W)
+    module = txmodels.experts.Experts(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.experts(spec)
+    check(module, partial(txgraphs.experts.experts, spec), random(B, S, W))
+
+
 @pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_experts_in_a_block(bias, placement):

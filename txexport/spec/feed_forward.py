@@ -165,9 +165,10 @@ class DenseAndExpertsSpec:
                 f"DenseAndExpertsSpec: the network is {self.dense.hidden_size} wide, experts "
                 f"{self.experts.hidden_size}, the norm {self.norm.size}"
             )
-        if self.experts.shared is not None or self.experts.output_bias:
+        if self.experts.shared is not None or self.experts.output_bias or self.experts.token_size is not None:
             raise SpecError(
-                "DenseAndExpertsSpec: experts with a shared one or output_bias; expected None and False"
+                "DenseAndExpertsSpec: experts with a shared one, output_bias or token_size; expected None, "
+                "False and None"
             )
 
     @property
