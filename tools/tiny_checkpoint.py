@@ -233,6 +233,10 @@ LFM2 = LLAMA | {
     "layer_types": ["conv", "full_attention", "conv", "conv"],
     "block_auto_adjust_ff_dim": False,
 }
+LFM3 = LLAMA | {
+    **{"num_hidden_layers": 5, "head_dim": 12, "conv_L_cache": 4, "sliding_window": 5},
+    "layer_types": ["conv", "sliding_attention", "full_attention", "conv", "sliding_attention"],
+}
 QWEN3_5 = LLAMA | {
     "num_hidden_layers": 3,
     "head_dim": 12,
@@ -1099,6 +1103,7 @@ FAMILIES = {
     "qwen3_5": ("Qwen3_5ForConditionalGeneration", QWEN3_5_WITH_IMAGES),
     "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", QWEN3_5_MOE_WITH_IMAGES),
     "lfm2_moe": ("Lfm2MoeForCausalLM", LFM2_MOE),
+    "lfm3": ("Lfm3ForCausalLM", LFM3),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
     "phi": ("PhiForCausalLM", BERT | IDS),
     "phi3": ("Phi3ForCausalLM", LLAMA),

@@ -189,7 +189,12 @@ def _gated_output(spec: AttentionSpec, g: Body, x: ir.Value, mixed: ir.Value) ->
     """x (B,S,W) and what its heads give (B,S,N*H) -> that times the gate, if there is one."""
     if not spec.gated_output:
         return mixed
-    return g.op.Mul(mixed, g.op.Sigmoid(linear(spec.bias, g / "output_gate", x)))
+    op, gates = g.op, g.op.Sigmoid(linear(spec.bias, g / "output_gate", x))
+    if not spec.head_gates:
+        return op.Mul(mixed, gates)
+    heads = op.Reshape(mixed, op.Constant(value_ints=[0, 0, spec.num_heads, -1]))  # (B, S, N, H)
+    gated = op.Mul(heads, op.Unsqueeze(gates, op.Constant(value_ints=[-1])))
+    return op.Reshape(gated, op.Constant(value_ints=[0, 0, -1]))
 
 
 def heads_of(

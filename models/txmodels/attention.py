@@ -82,7 +82,8 @@ class Attention(nn.Module):
         self.sinks = nn.Parameter(torch.zeros(spec.num_heads)) if spec.sinks else None
         self.output_gate = None
         if spec.gated_output:
-            self.output_gate = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
+            size = 1 if spec.head_gates else spec.head_dim
+            self.output_gate = Linear(spec.hidden_size, spec.num_heads * size, spec.bias)
         if spec.gated:
             self.gate = RelativeGate(spec)
 
@@ -121,7 +122,10 @@ class Attention(nn.Module):
 
     def _gated_output(self, x: Tensor, mixed: Tensor) -> Tensor:
         """x (B,S,W) and what its heads give (B,S,N*H) -> that times the gate, if there is one."""
-        return mixed if self.output_gate is None else mixed * self.output_gate(x).sigmoid()
+        if self.output_gate is None:
+            return mixed
+        gates = self.output_gate(x).sigmoid()  # (B, S, N*H), or (B, S, N)
+        return (mixed.unflatten(2, (gates.shape[2], -1)) * gates[..., None]).flatten(2)
 
     def heads_of(self, name: str, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
         """x (B,S,W), cos and sin (B,S,R) -> "q", queries (B,N,S,H), or "k", keys (B,K,S,H), rotated."""

@@ -283,6 +283,10 @@ MAMBA_TIED = {
     "time_step_rank": "auto",
 }
 MAMBA2_TIED = {"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "n_groups": 1}
+PLAIN_LFM3 = {
+    **{"use_attention_gate": False, "use_sandwich_norm": False, "tie_word_embeddings": False},
+    **{"conv_bias": True, "conv_L_cache": 7, "rope_parameters": None},
+}
 LATENT_EXPERTS = {
     **{"moe_latent_size": 20, "n_routed_experts": 6, "n_group": 3, "topk_group": 2},
     **{"routed_scaling_factor": 2.5, "use_bias": True, "use_conv_bias": False, "conv_kernel": 4},
@@ -421,6 +425,8 @@ DECODERS = [
     Row("lfm2", "Lfm2ForCausalLM", GENERATE),
     Row("lfm2", "Lfm2ForCausalLM", GENERATE, "biases, kernel of 4", {"conv_bias": True, "conv_L_cache": 4}),
     Row("lfm2", "Lfm2ForCausalLM", GENERATE, "adjusted networks, untied", ADJUSTED),
+    Row("lfm3", "Lfm3ForCausalLM", GENERATE),
+    Row("lfm3", "Lfm3ForCausalLM", GENERATE, "without gates, pre-norm, untied", PLAIN_LFM3),
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE),
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "experts, RoPE", GRANITE_EXPERTS),
     Row("granitemoehybrid", "GraniteMoeHybridForCausalLM", GENERATE, "attention alone", GRANITE_DENSE),

@@ -1,7 +1,9 @@
 """Rotary frequencies as config.json describes them, in the forms of transformers 4 and 5."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -104,6 +106,22 @@ def proportional(config: Config, head_dim: int) -> RotarySpec:
     frequencies = np.zeros(head_dim // 2, np.float32)
     frequencies[:turning] = 1 / _periods(base, head_dim)[:turning] / np.float32(factor)
     return RotarySpec(tuple(frequencies.tolist()))
+
+
+def of_layers(
+    config: Config, kind: str, head_dim: int, defaults: Mapping[str, Mapping[str, Any]]
+) -> RotarySpec:
+    """RoPE of a kind of layers; `defaults` are the tables of each kind where config.json has none."""
+    tables = config.table("rope_parameters")
+    table = tables.table(kind) if tables.values else tables.replaced(**defaults[kind])
+    if not isinstance(table.values.get("rope_theta"), int | float):
+        raise CheckpointError(
+            f"{config.path}: rope_parameters has no rope_theta of {kind}, expected a number"
+        )
+    if table.text("rope_type", "default") == "proportional":
+        return proportional(table, head_dim)
+    table.expect(truncate=True)  # the original ignores it in a table per layer type
+    return rotary(config.replaced(rope_parameters=dict(table.values), rope_scaling=None), head_dim)
 
 
 def _scaled(

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
-from txexport.errors import CheckpointError, UnsupportedError
+from txexport.errors import UnsupportedError
 from txexport.families import _causal, llama
 from txexport.families._config import Config, TensorNames, minimal_cycle
-from txexport.families._rope import proportional, rotary
+from txexport.families._rope import of_layers
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -26,7 +26,6 @@ from txexport.spec import (
     NormSpec,
     PositionKind,
     PositionSpec,
-    RotarySpec,
     SharedAttentionSpec,
     TextStackSpec,
 )
@@ -178,26 +177,12 @@ def _attention(config: Config, norm: NormSpec, kind: str, heads: Heads, most: in
         bias=bias,
         output_bias=bias,
         scale=1.0,
-        rotary=_rotary(config, kind, heads.head_dim),
+        rotary=of_layers(config, kind, heads.head_dim, ROPE),
         window=window if kind == WINDOWED and window < most else None,
         head_norm=replace(norm, size=heads.head_dim),
         value_norm=True,
         keys_as_values=kind == FULL and config.flag("attention_k_eq_v", False),
     )
-
-
-def _rotary(config: Config, kind: str, head_dim: int) -> RotarySpec:
-    """RoPE of a kind of layers."""
-    tables = config.table("rope_parameters")
-    table = tables.table(kind) if tables.values else tables.replaced(**ROPE[kind])
-    if not isinstance(table.values.get("rope_theta"), int | float):
-        raise CheckpointError(
-            f"{config.path}: rope_parameters has no rope_theta of {kind}, expected a number"
-        )
-    if table.text("rope_type", "default") == "proportional":
-        return proportional(table, head_dim)
-    table.expect(truncate=True)  # the original ignores it in a table per layer type
-    return rotary(config.replaced(rope_parameters=dict(table.values), rope_scaling=None), head_dim)
 
 
 def ones(shape: tuple[int, ...]) -> np.ndarray:

@@ -24,8 +24,8 @@ class AttentionSpec:
     of each query head has one more score, a learned attention sink without a value. A `gated`
     bias is multiplied by a gate of each query and head, and the mask is of pairs (Chen et al. 2022, 3.1).
     With a `gated_output`, the sigmoid of one more projection of a token multiplies what its heads give (Qiu
-    et al. 2025, 2.2). With a `value_norm`, `head_norm` normalises values too. If `keys_as_values`, values are
-    the projection of keys, before its norm and rotation.
+    et al. 2025, 2.2); with `head_gates` it is one number a head. With a `value_norm`, `head_norm` normalises
+    values too. If `keys_as_values`, values are the projection of keys, before its norm and rotation.
     """
 
     hidden_size: int
@@ -49,6 +49,7 @@ class AttentionSpec:
     source_size: int | None = None
     gated: bool = False
     gated_output: bool = False
+    head_gates: bool = False
     value_norm: bool = False
     keys_as_values: bool = False
 
@@ -107,6 +108,8 @@ class AttentionSpec:
                 f"causal={self.causal} and {self.num_heads} heads of a hidden_size of {self.hidden_size}; "
                 "expected True, False and a number of heads that divides it, or gated=False"
             )
+        if self.head_gates and not self.gated_output:
+            raise SpecError("AttentionSpec: head_gates is True without gated_output; expected False")
         if self.value_norm and (self.head_norm is None or self.joint_norm):
             raise SpecError(
                 f"AttentionSpec: value_norm with head_norm={self.head_norm}, joint_norm={self.joint_norm}; "

@@ -111,7 +111,8 @@ def dense_attention(spec: AttentionSpec) -> Shapes:
     if spec.sinks:
         shapes["sinks"] = (spec.num_heads,)
     if spec.gated_output:
-        shapes |= under("output_gate", linear(spec.hidden_size, queries, spec.bias))
+        gates = spec.num_heads if spec.head_gates else queries
+        shapes |= under("output_gate", linear(spec.hidden_size, gates, spec.bias))
     if spec.gated:
         shapes |= under("gate.project", linear(spec.hidden_size // spec.num_heads, GATES, True))
         shapes["gate.constant"] = (1, spec.num_heads, 1, 1)

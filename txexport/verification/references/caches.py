@@ -1,11 +1,24 @@
 """The caches of the transformers library by the names of a graph's outputs."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
 from txexport.contracts import cache_names
+
+
+def whole_windows(config: Any) -> Any:
+    """The settings of the library's cache, without a window, so that it keeps every token.
+
+    A cache without settings does so too, but has no states.
+    """
+    config = copy.deepcopy(config)
+    text = config.get_text_config(decoder=True)
+    if getattr(text, "sliding_window", None) is not None:
+        text.sliding_window = text.max_position_embeddings + 1  # a layer keeps one token less
+    return config
 
 
 def cached(cache: Any, part: str | None = None, states: Sequence[tuple[str, ...]] = ()) -> dict[str, Tensor]:

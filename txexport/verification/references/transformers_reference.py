@@ -39,7 +39,7 @@ from txexport.parts import architecture_of
 from txexport.spec import Architecture, VisionLanguageSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
-from txexport.verification.references.caches import cached
+from txexport.verification.references.caches import cached, whole_windows
 from txexport.verification.references.captioned import captioned
 from txexport.verification.references.crossed import attended, with_image_mask
 from txexport.verification.references.dequantised import DequantisedCheckpoint
@@ -211,16 +211,13 @@ class Transformers:
         return layers | {ALIGNMENT_WEIGHTS: np.stack(heads)}
 
     def _empty_cache(self) -> dict[str, Any]:
-        """Arguments with an empty cache. Raises AssertionError for a model that has no parameter for it.
-
-        A cache that is created without the config keeps every token, also beyond a sliding window; one with
-        states needs it.
-        """
+        """Arguments with an empty cache. Raises AssertionError for a model that has no parameter for it."""
         name = transformers_loading.cache_parameter(self.model.forward)
         if name is None:
             names = " or ".join(transformers_loading.CACHE_NAMES)
             raise AssertionError(f"{type(self.model).__name__}.forward has no parameter {names}")
-        cache = self.new_cache(config=self.model.config) if any(self.states) else self.new_cache()
+        config = whole_windows(self.model.config) if any(self.states) else None
+        cache = self.new_cache() if config is None else self.new_cache(config=config)
         return {name: cache, "use_cache": True}
 
     def _own_heads(self, caches: Arrays) -> Arrays:
