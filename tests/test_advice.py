@@ -13,7 +13,7 @@ from txexport.runtime.engines.onnxruntime import cuda_present
 
 @pytest.mark.parametrize(
     ("model_type", "nearest"),
-    [("bertt", "bert"), ("lfm9", "lfm2"), ("gemma7", "gemma"), ("xlm-robertta", "xlm-roberta")],
+    [("bertt", "bert"), ("lfm9", "lfm3"), ("gemma7", "gemma"), ("xlm-robertta", "xlm-roberta")],
 )
 def test_unknown_family_names_the_nearest_and_the_recipe(model_type, nearest):
     with pytest.raises(UnsupportedError) as caught:

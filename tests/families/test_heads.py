@@ -71,6 +71,7 @@ UNREAD = {
                 "granitemoehybrid",
                 "lfm2",
                 "lfm2_moe",
+                "lfm3",
                 "mamba",
                 "mamba2",
                 "nemotron_h",

@@ -307,6 +307,14 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.uncorrected_choice,
         common.swap_gate_and_up,
     ),
+    ("lfm3", "static", "model"): (
+        states.state_not_carried,
+        states.state_of_padding,
+        states.heads_ungated,
+        states.gates_of_other_heads,
+        common.drop_head_norm,
+        common.keys_not_turned,
+    ),
     ("qwen3_5_text", "static", "model"): (
         delta.state_not_carried,
         delta.padding_replaces,

@@ -1,6 +1,6 @@
 """Mutations of states that layers keep between steps, and of short convolutions."""
 
-from helpers.graph_edits import drop, drop_mask, function, node, other_state, through
+from helpers.graph_edits import drop, drop_mask, function, node, other_state, producer, through
 
 
 def state_not_carried(model):
@@ -43,6 +43,25 @@ def ungated(model):
     """Outputs of a convolution without their gate."""
     gate = node(function(model, "short_convolution"), "Mul", -1)
     drop(gate, 1)
+
+
+def heads_ungated(model):
+    """Heads without a gate."""
+    drop(_gate_of_heads(model))
+
+
+def gates_of_other_heads(model):
+    """Each head with the next one's gate."""
+    body = function(model, "cached_attention")
+    gates = producer(body, _gate_of_heads(model).input[1]).input[0]  # (B, S, N)
+    through(body, gates, "Gather", [1, 2, 3, 4, 5, 0], axis=2)
+
+
+def _gate_of_heads(model):
+    """The product of heads and their gates."""
+    body = function(model, "cached_attention")
+    products = [one for one in body.node if one.op_type == "Mul"]
+    return next(one for one in products if producer(body, one.input[1]).op_type == "Unsqueeze")
 
 
 def taps_in_reverse(model):

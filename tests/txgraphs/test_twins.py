@@ -163,6 +163,8 @@ ATTENTIONS = {
     "softcap": attention_spec(2, softcap=1.5),
     "softcap in a window": attention_spec(1, softcap=0.7, window=3, scale=0.9),
     "sinks": attention_spec(2, sinks=True, rotary=ROTARY["whole"]),
+    "gates": attention_spec(2, gated_output=True),
+    "gates of heads": attention_spec(2, gated_output=True, head_gates=True, rotary=ROTARY["whole"]),
     "sinks in a window": attention_spec(1, sinks=True, window=3),
     "biased": attention_spec(scale=1.0, has_position_bias=True, bias=False, output_bias=False),
 }

@@ -15,9 +15,9 @@ def whole_windows(config: Any) -> Any:
     A cache without settings does so too, but has no states.
     """
     config = copy.deepcopy(config)
-    text = config.get_text_config(decoder=True)
-    if getattr(text, "sliding_window", None) is not None:
-        text.sliding_window = text.max_position_embeddings + 1  # a layer keeps one token less
+    for one in (config, config.get_text_config(decoder=True)):  # which may be a copy
+        if getattr(one, "sliding_window", None) is not None:
+            one.sliding_window = one.max_position_embeddings + 1  # a layer keeps one token less
     return config
 
 
