@@ -2,11 +2,14 @@
 
 import io
 import json
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tokenizers
+from tokenizers import Tokenizer
 
 from txexport import bundle, families
 from txexport.checkpoints import colbert, tokenizer_classes
@@ -14,10 +17,11 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_resolution import check_finite
-from txexport.errors import BundleError, CheckpointError, is_failure, shown
+from txexport.errors import BundleError, CheckpointError, first_line, is_failure, shown
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.hub_files import GENERATION, hub_files
 from txexport.exporter.image_settings import settings_for
+from txexport.runtime.preprocessing.text_length import read_max_length
 
 
 def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, Path | bytes]]:
@@ -33,9 +37,11 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     copied |= _generation_settings(copied, plan, checkpoint)
     derived = hub_files(copied, plan)
     if isinstance(tokenizer := copied.get(TOKENIZER), Path):
-        _check_ids(tokenizer)
+        _check_tokenizer(tokenizer)
         model_type = checkpoint.config.get("model_type") or plan.model_type
         copied |= tokenizer_as_read(tokenizer, copied, checkpoint.config | {"model_type": model_type})
+    if plan.reads_tokens and checkpoint.folder.is_dir():
+        _check_length(checkpoint.folder)
     yield from (copied | derived).items()
     if isinstance(modules := copied.get("modules.json"), Path):
         _check_modules(modules)
@@ -84,12 +90,39 @@ def _bytes(content: Path | bytes) -> bytes:
     return content.read_bytes() if isinstance(content, Path) else content
 
 
-def _check_ids(path: Path) -> None:
-    """Raise CheckpointError for two words of one id, whose decoding would change from run to run."""
+def _check_length(folder: Path) -> None:
+    """Raise CheckpointError for a limit of texts that is no number, which every text would fail at."""
     try:
-        model = json.loads(path.read_bytes())["model"]["vocab"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return  # the tokenizers library reports the error
+        read_max_length(folder)
+    except BundleError as error:
+        raise CheckpointError(f"{folder}: {error}") from None
+
+
+def _check_tokenizer(path: Path) -> None:
+    """Raise CheckpointError for a damaged file, and for two words of one id, whose decoding would change.
+
+    A file that the installed tokenizers cannot read may be for a newer version: it is warned of.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(
+            f"{path} cannot be read as JSON: {first_line(error)}; save the tokenizer again"
+        ) from None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path} is {shown(content)}, expected an object; save the tokenizer again")
+    try:
+        Tokenizer.from_file(str(path))
+    except BaseException as error:  # of tokenizers, whose panics have no base class
+        if not is_failure(error):
+            raise
+        warnings.warn(
+            f"{path} cannot be read by tokenizers {tokenizers.__version__}: {first_line(error)}; the bundle "
+            "reads token ids only",
+            stacklevel=2,
+        )
+    model = content.get("model")
+    model = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(model, dict):
         return  # a list, whose indices are the ids
     by_id: dict[int, str] = {}

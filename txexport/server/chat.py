@@ -80,7 +80,8 @@ def chat_job(served: Served, body: Mapping[str, Any], limits: Limits, images: bo
     """
     functions = demanded(body)
     tools = body.get("tools") if body.get("tool_choice") != "none" else None
-    messages = [_plain(one, _media_of(served)) for one in body["messages"]]
+    media_type = _media_of(served)
+    messages = [_plain(one, media_type, f"messages[{number}]") for number, one in enumerate(body["messages"])]
     if images:
         _check_texts({**body, "messages": messages}, limits)
     names = frozenset(one["name"] for one in functions_of(tools or ()))
@@ -141,20 +142,29 @@ def _media_of(served: Served) -> str:
     return "input_audio" if bundle.reads_sounds else "image_url"
 
 
-def _plain(message: Mapping[str, Any], media: str = "") -> dict[str, Any]:
+def _plain(message: Mapping[str, Any], media: str = "", name: str = "a message") -> dict[str, Any]:
     """A message as templates expect it: its content as text, the arguments of its calls as objects.
 
     OpenAI's clients send arguments as JSON text, which a template would write as a quoted string. Content
-    stays in parts where one is an image or a sound, of the type `media`. Raises RefusedError for parts of the
-    content that are neither text nor of that type.
+    stays in parts where one is an image or a sound, of the type `media`. Raises RefusedError, which calls the
+    message `name`, for a role that is no text, and for content that is neither text nor parts of it or of
+    that type. Content may be missing in messages of the assistant alone, which may be calls.
     """
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str):
+        raise RefusedError(f'{name}.role is {shown(role)}, expected a text, as "user"', param="messages")
+    may_lack = content is None and role == "assistant"
+    if not (may_lack or isinstance(content, str) or (isinstance(content, list) and content)):
+        raise RefusedError(
+            f"{name}.content is {shown(content)}, expected a text, or a list of one part or more",
+            param="messages",
+        )
     plain = dict(message)
     if isinstance(message.get("tool_calls"), list):
         plain["tool_calls"] = [_call(one) for one in message["tool_calls"]]
-    parts = message.get("content")
-    if not isinstance(parts, list):
+    if not isinstance(content, list):
         return plain
-    read = [_part(part, media) for part in parts]
+    read = [_part(part, media) for part in content]
     if any(part["type"] != "text" for part in read):
         return plain | {"content": read}
     return plain | {"content": "".join(part["text"] for part in read)}
@@ -169,6 +179,9 @@ def _part(part: Any, media: str) -> dict[str, Any]:
         return {"type": "text", "text": part["text"]}
     kind = part.get("type") if isinstance(part, dict) else part
     if kind != media or not media:
+        if kind == "text":
+            found = part.get("text") if isinstance(part, dict) else None
+            raise RefusedError(f"a part's text is {shown(found)}, expected a text", param="messages")
         expected = f"text or {media}" if media else "text only"
         raise RefusedError(f"a message's part is {kind!r:.40}, expected {expected}", param="messages")
     if media == "input_audio":

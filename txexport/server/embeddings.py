@@ -8,6 +8,7 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from txexport.errors import InputError
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.server.bodies import Schema, read_json
 from txexport.server.fields import DEADLINE, FLAG, MODEL, NO_EFFECT, TEXT
@@ -17,16 +18,17 @@ from txexport.server.streams import Deadline, answered
 from txexport.server.texts import check_together, groups
 
 INPUTS = 2048  # of a request, as OpenAI has it
+SIZE = "truncate_dim"  # dimensions in Python
 CPU_BATCH_TOKENS = 256  # for texts of mixed lengths: padding costs more than another run
-IDS: Schema = {"type": "array", "items": {"type": "integer"}}
+IDS: Schema = {"type": "array", "items": {"type": "integer"}, "minItems": 1}
 EMBEDDINGS: dict[str, Schema] = {
     **MODEL,
     "input": {
         "anyOf": [
-            {"type": "string", "minLength": 1},
-            {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": INPUTS},
+            TEXT,
+            {"type": "array", "items": TEXT, "minItems": 1, "maxItems": INPUTS},
             IDS,
-            {"type": "array", "items": IDS},
+            {"type": "array", "items": IDS, "minItems": 1},
         ],
         "required": True,
         "description": "A text or several; token ids are refused, since they may be of another vocabulary.",
@@ -65,7 +67,7 @@ async def embeddings(request: Request) -> Response:
     texts = _texts(body["input"])
     options: dict[str, Any] = {name: body[name] for name in ("prompt_name", "truncate") if name in body}
     if "dimensions" in body:
-        options |= {"truncate_dim": body["dimensions"], "normalize": True}
+        options |= {SIZE: body["dimensions"], "normalize": True}
     key = ("embed", *sorted(options.items()))
     call = served.calls.call(lambda inputs: _embedded(served, inputs, options), texts, key)
     results = await answered(request, call, Deadline(request, body))
@@ -81,14 +83,17 @@ async def embeddings(request: Request) -> Response:
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts of an input. Raises RefusedError for token ids."""
+    """The texts of an input. Raises RefusedError for token ids and for an empty text."""
     texts = [value] if isinstance(value, str) else value
-    if not texts or not isinstance(texts[0], str):
+    if not isinstance(texts[0], str):
         raise RefusedError(
             "input is token ids, and those of another vocabulary would make wrong vectors; send texts "
             "(LangChain's OpenAIEmbeddings: check_embedding_ctx_length=False)",
             param="input",
         )
+    if "" in texts:
+        name = "input" if texts is not value else f"input[{texts.index('')}]"
+        raise RefusedError(f"{name} is empty, expected a text", param="input")
     return texts
 
 
@@ -100,7 +105,13 @@ def _embedded(
     on_cpu = all(session.memory == "cpu" for session in bundle.sessions.values())
     budget = CPU_BATCH_TOKENS if on_cpu else BATCH_TOKENS
     for some in groups(texts):
-        vectors = served.model.embed(some, batch_tokens=budget, **options)
+        try:
+            vectors = served.model.embed(some, batch_tokens=budget, **options)
+        except InputError as error:
+            message = str(error)
+            if not message.startswith(SIZE):
+                raise
+            raise RefusedError(message.replace(SIZE, "dimensions", 1), param="dimensions") from None
         counts = [len(encoding) for encoding in bundle.files.text.encode(some)]
         yield from zip(vectors, counts, strict=True)
 

@@ -31,7 +31,7 @@ def functions_of(tools: Sequence[Mapping[str, Any]]) -> Functions:
         function = tool.get("function")
         if isinstance(function, Mapping) and isinstance(function.get("name"), str):
             functions.append(function)
-        elif tool.get("type") == "function":
+        elif not tool or tool.get("type") == "function":
             raise RefusedError(f"a function in tools has no name, expected {TOOL}", param="tools")
     return functions
 

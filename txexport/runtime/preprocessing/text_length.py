@@ -34,7 +34,8 @@ def _tokens(name: str, value: Any) -> int | None:
         return None
     if number < 1 or int(number) != number:
         raise BundleError(
-            f"{TRANSFORMERS}: {name} is {shown(value)}, expected a whole number of at least 1; correct it"
+            f"{TRANSFORMERS}: {name} is {shown(value)}, expected a whole number of at least 1; correct it "
+            "and export again"
         )
     return int(number)
 

@@ -12,7 +12,7 @@ from txexport.checkpoints.tokenizer_conversion import TOKENIZER
 from txexport.errors import first_line, is_failure
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing.text import Item, Text
-from txexport.runtime.preprocessing.text_length import UNLIMITED, sentence_settings
+from txexport.runtime.preprocessing.text_length import UNLIMITED, read_max_length, sentence_settings
 from txexport.runtime.preprocessing.token_types import gives_types
 from txexport.verification.checks import SkipError, TensorCheck
 from txexport.verification.processors.original import differs, equal, original, task_of
@@ -40,6 +40,7 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
         raise SkipError("no tokenizer there")
     files = BundleFiles(folder)
     ours = files.text
+    read_max_length(folder)
     with original("AutoTokenizer", checkpoint, manifest.model_type) as theirs:
         _check_reads(theirs)
         seeded = seeded_texts(ours, theirs, quick)
