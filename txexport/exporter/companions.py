@@ -38,10 +38,10 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     derived = hub_files(copied, plan)
     if isinstance(tokenizer := copied.get(TOKENIZER), Path):
         _check_tokenizer(tokenizer)
+        if plan.reads_tokens:
+            _check_length(tokenizer.parent)
         model_type = checkpoint.config.get("model_type") or plan.model_type
         copied |= tokenizer_as_read(tokenizer, copied, checkpoint.config | {"model_type": model_type})
-    if plan.reads_tokens and checkpoint.folder.is_dir():
-        _check_length(checkpoint.folder)
     yield from (copied | derived).items()
     if isinstance(modules := copied.get("modules.json"), Path):
         _check_modules(modules)
@@ -95,7 +95,8 @@ def _check_length(folder: Path) -> None:
     try:
         read_max_length(folder)
     except BundleError as error:
-        raise CheckpointError(f"{folder}: {error}") from None
+        place = "" if str(folder) in str(error) else f"{folder}: "
+        raise CheckpointError(f"{place}{error}") from None
 
 
 def _check_tokenizer(path: Path) -> None:
