@@ -4,6 +4,7 @@ import json
 import re
 import runpy
 
+from documentation import task_table
 from documentation.tables import shown
 from helpers.project import ROOT
 from helpers.rows import ROWS, families_table
@@ -29,6 +30,10 @@ def test_links_lead_to_files():
 
 def test_table_of_families_is_that_of_the_rows():
     assert shown("rows") == families_table()
+
+
+def test_table_of_tasks_is_that_of_the_library():
+    assert shown("tasks") == task_table.table()
 
 
 def test_every_family_is_named():

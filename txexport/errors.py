@@ -1,6 +1,7 @@
 """The errors that txexport raises. Each message is one line: the value, what was expected, what to do."""
 
 import contextlib
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -88,6 +89,18 @@ def _start(value: object, depth: int = 4) -> object:
 def first_line(error: BaseException) -> str:
     """The first line with text of an error's message, or else its type."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def damage(error: Exception) -> str:
+    """The wrong part of a file, from the exception of a class that was made of its values."""
+    message = first_line(error)
+    if isinstance(error, KeyError):
+        return f"it has no {message}"
+    if found := re.search(r"unexpected keyword argument ('.*')", message):
+        return f"it has {found[1]}, which is unknown"
+    if found := re.search(r"missing \d+ required .*arguments?: (.*)", message):
+        return f"it has no {found[1]}"
+    return message
 
 
 def reason(error: OSError) -> str:

@@ -78,7 +78,6 @@ DIRECTIVES: dict[str, Callable[..., str]] = {
     "layout": layout.diagram,
     "options": api.generation_options,
     "source": _source,
-    "tasks": task_table.table,
     "twin": _twin,
 }
 

@@ -7,6 +7,7 @@ from documentation.sources import ROOT, DocumentError
 REFERENCE = ROOT / "docs/reference"
 PAGES = {
     "rows": REFERENCE / "families.md",
+    "tasks": ROOT / "docs/guides/tasks.md",
     "checkpoints": REFERENCE / "checkpoints.md",
     "clients": REFERENCE / "clients.md",
     "client_families": REFERENCE / "clients.md",

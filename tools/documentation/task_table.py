@@ -8,14 +8,14 @@ from txexport.tasks import METHODS, ROWS, TASKS
 
 
 def table() -> str:
-    """{{ tasks }}: each task with the methods of Model and the commands that serve it."""
+    """Each task with the methods of Model and the commands that serve it."""
     lines = ["| task | methods | commands |", "|---|---|---|"]
     for name in TASKS:
         rows = [row for row in ROWS if row.name == name]
         methods = dict.fromkeys(method for row in rows for method in (*row.methods, *row.related))
         commands = [METHODS[method].command for method in methods if method in METHODS]
         lines.append(f"| {name} | {_listed(methods)} | {_listed(commands)} |")
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def other_names() -> str:

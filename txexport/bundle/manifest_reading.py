@@ -20,7 +20,7 @@ from txexport.bundle.manifest import (
 from txexport.bundle.proof import Proof
 from txexport.bundle.stages import check_stages, read_stages, stages_of
 from txexport.contracts import OUTPUTS, Port, roles
-from txexport.errors import BundleError, SpecError
+from txexport.errors import BundleError, SpecError, damage
 from txexport.formats import DTYPES
 from txexport.parts import for_others, limits, roles_of
 from txexport.spec import ModelSpec
@@ -89,7 +89,7 @@ def parsed(path: Path, values: dict) -> Manifest:
         check_stages(manifest)
         return manifest
     except (ValueError, KeyError, TypeError, AttributeError, SpecError) as error:
-        raise BundleError(f"{path} is damaged: {error!r}; export again") from None
+        raise BundleError(f"{path} is damaged: {damage(error)}; export again") from None
 
 
 def _of_spec(manifest: Manifest) -> Iterator[tuple[str, Iterable[str], Iterable[str]]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from txexport.bundle.manifest import MANIFEST, OF_TRACED, DataFile, GraphFile, Source
 from txexport.bundle.proof import Proof
 from txexport.contracts import Port
-from txexport.errors import BundleError
+from txexport.errors import BundleError, damage
 from txexport.support.arguments import check_fields
 from txexport.support.paths import stays_inside
 
@@ -132,7 +132,7 @@ def parsed(path: Path, values: dict) -> TracedManifest:
         if not {port.name for port in ports["inputs"]} <= manifest.layout.keys():
             raise ValueError(f"the layout has {', '.join(manifest.layout)}, expected every input")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise BundleError(f"{path} is damaged: {error!r}; export again") from None
+        raise BundleError(f"{path} is damaged: {damage(error)}; export again") from None
     for name in manifest.files:
         if not stays_inside(name):
             raise BundleError(f"{path} names {name!r}, expected a path within its folder; export again")

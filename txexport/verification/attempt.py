@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from txexport.errors import LibraryError, UnsupportedError
+from txexport.errors import LibraryError, TxexportError, UnsupportedError
 from txexport.verification.checks import NATIVE, CaseReport, SkipError, TensorCheck
 
 Run = Callable[[], list[TensorCheck]]
@@ -32,4 +32,5 @@ def attempt(
         raise UnsupportedError(f"case '{name}' does not fit into this machine's memory") from None
     except Exception as error:  # any other exception is a failure of the bundle
         graph = next(iter(getattr(error, "__notes__", ())), None)  # of `runner_of`
-        return report([], f"{type(error).__name__}: {error}", graph)
+        told = isinstance(error, AssertionError | TxexportError)  # whose messages say it all
+        return report([], str(error) if told else f"{type(error).__name__}: {error}", graph)

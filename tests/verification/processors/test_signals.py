@@ -85,10 +85,8 @@ def test_equal_and_not(exported):
     settings = json.loads((out / FILE).read_text())
     (out / FILE).write_text(json.dumps(settings | edit))
     [case] = txexport.verify(relist(out), reference="twin", cases=[name]).failed
-    assert (
-        (case.exception or case.worst.output)
-        .replace("AssertionError: ", "")
-        .startswith(("pixel values of an image of mode ", "features of ", "input_values of sounds"))
+    assert (case.exception or case.worst.output).startswith(
+        ("pixel values of an image of mode ", "features of ", "input_values of sounds")
     )
 
 
@@ -104,7 +102,7 @@ def test_the_vocabulary_of_a_ctc_head(tmp_path):
     vocabulary |= {"A": vocabulary["B"], "B": vocabulary["A"]}
     (out / "vocab.json").write_text(json.dumps(vocabulary))
     [case] = txexport.verify(relist(out), reference="twin", cases=[CTC_TOKENIZER]).failed
-    assert case.exception.startswith("AssertionError: text of ")
+    assert case.exception.startswith("text of ")
 
 
 def test_without_settings_it_is_not_tried(exported):

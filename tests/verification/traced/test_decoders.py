@@ -190,7 +190,7 @@ def test_other_commands_tell_what_it_lacks(decoder):
 def test_an_edited_manifest_is_not_equal(decoder, name, edit, tmp_path):
     folder = copy_of(decoder[1], tmp_path / "edited")
     edit(bundle.read_manifest(folder)).write(folder / "txexport.json")
-    expected = f"AssertionError: txexport.json: {name} is not as export writes it"
+    expected = f"txexport.json: {name} is not as export writes it"
     assert contradiction(folder, decoder[0]) == expected
 
 

@@ -341,7 +341,7 @@ def test_more_tokens_than_positions_are_refused(labeller):
 def test_an_edited_manifest_is_not_equal(labeller, name, edit, tmp_path):
     folder = copy_of(labeller[1], tmp_path / "edited")
     edit(bundle.read_traced(folder)).write(folder / "txexport.json")
-    expected = f"AssertionError: txexport.json: {name} is not as export writes it"
+    expected = f"txexport.json: {name} is not as export writes it"
     assert contradiction(folder, labeller[0]) == expected
 
 

@@ -157,6 +157,12 @@ def read(folder: Path, manifest: Manifest) -> dict[str, Answers]:
     Raises BundleError if it keeps none, or if they were changed.
     """
     recorded = {} if manifest.proof is None else manifest.proof.sha256
+    proof = manifest.proof
+    if proof is not None and proof.failed:
+        raise BundleError(
+            f"{folder} keeps no answers: txexport verify found it {proof.verdict} on {proof.created[:10]}; "
+            "export it again"
+        )
     if ANSWERS not in recorded:
         raise BundleError(
             f"{folder} keeps no answers to compare with; txexport verify {folder} records them, where its "
