@@ -126,7 +126,7 @@ def test_a_command_that_cannot_be_obeyed_is_one_line(chatter, text, message):
 @pytest.mark.parametrize(
     ("model_type", "message"),
     [
-        ("gpt2", "has no chat template; give a prompt as text"),
+        ("gpt2", "has no chat template; generate takes a prompt as text"),
         ("bert", "needs an export with --task text-generation"),
     ],
 )

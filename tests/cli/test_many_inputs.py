@@ -114,7 +114,7 @@ def test_an_answer_comes_before_the_next_question(classifier):
 
 def test_vectors_go_into_a_file(bundle_of, tmp_path):
     texts = ["the cat", "a dog", "far", "the", "a"]
-    file, output = written(tmp_path / "texts", *texts), tmp_path / "vectors.npy"
+    file, output = written(tmp_path / "texts", *texts), tmp_path / "new/folder/vectors.npy"
     given = "embed", bundle_of("bert"), "--file", file, "--pooling", "mean", "--output", output
     assert invoke(*given, "--window", 2) == (0, "", "")
     vectors = np.load(output)

@@ -11,7 +11,12 @@ from txexport.support.paths import writing
 
 @contextmanager
 def replaced(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file that is renamed to `path` on success, and removed on failure."""
+    """A temporary file that is renamed to `path` on success, and removed on failure.
+
+    The folder of `path` is made if there is none.
+    """
+    with writing(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with writing(path), draft.open("wb") as stream:

@@ -219,7 +219,6 @@ def _write(windows: Iterator[list[Answered]], style: Style, paths: Mapping[Sound
 
 def _save(text: str, path: Path) -> None:
     """Write a transcript into its file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replaced(path) as stream:
         stream.write(text.encode())
 

@@ -26,7 +26,7 @@ def template_of(folder: Path, settings: Mapping[str, Any], name: str | None, use
         known = ", ".join(map(shown, templates))
         raise BundleError(f"{folder} has no default chat template; say which with chat_template: {known}")
     if template is None:
-        raise BundleError(f"{folder} has no chat template; give a prompt as text")
+        raise BundleError(f"{folder} has no chat template; generate takes a prompt as text")
     return template
 
 
