@@ -35,7 +35,7 @@ REFUSED = [
     ("/completions", {"prompt": "a", "stream_options": {"x": 1}}, 400, "stream_options needs stream=true"),
     ("/completions", {"prompt": "a", "num_beams": 2, "n": 4}, 400, "n is 4, and 2 beams give at most 2"),
     ("/completions", {"prompt": "a" * 30_000}, 413, "the body has more than 20,000 bytes"),
-    ("/chat/completions", {"messages": QUESTION}, 400, "has no chat template; generate takes a prompt as text"),
+    ("/chat/completions", {"messages": QUESTION}, 400, "has no chat template; generate takes a prompt"),
     ("/chat/completions", {"model": "chatter", "messages": [{"role": "user", "content": IMAGE}]},
      400, "a message's part is 'image_url', expected text only"),
     ("/chat/completions", {"model": "chatter", "messages": QUESTION, "response_format": {"type": "x"}}, 400,
