@@ -1037,6 +1037,7 @@ FAMILIES = {
     "bert": ("BertModel", BERT),
     "layoutlm": ("LayoutLMModel", BERT),
     "layoutlmv3": ("LayoutLMv3Model", LAYOUTLMV3),
+    "lilt": ("LiltModel", BERT | {"channel_shrink_ratio": 2}),
     "roberta": ("RobertaModel", BERT | {"type_vocab_size": 1}),
     "xlm-roberta": ("XLMRobertaModel", BERT | {"type_vocab_size": 1}),
     "data2vec-text": ("Data2VecTextModel", BERT | {"type_vocab_size": 1}),

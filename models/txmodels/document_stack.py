@@ -4,6 +4,7 @@ from torch import Tensor
 
 from txexport.spec import PageBiasSpec, TextStackSpec
 from txmodels.block import EncoderBlock
+from txmodels.layout import LayoutBlock, LayoutEmbedding
 from txmodels.mask import biased_mask, padding_mask
 from txmodels.page import PageBias, with_patches
 from txmodels.position import positions, token_positions
@@ -14,7 +15,9 @@ class DocumentEncoder(Stack):
     """A stack that reads the words of a page; its layers give their weights where `weighted`."""
 
     def __init__(self, spec: TextStackSpec, weighted: bool = False):
-        super().__init__(spec, (EncoderBlock(block, weighted) for block in spec.layers))
+        layer = EncoderBlock if spec.layout is None else LayoutBlock
+        super().__init__(spec, (layer(block, weighted) for block in spec.layers))
+        self.layout = None if spec.layout is None else LayoutEmbedding(spec.layout)
         if isinstance(spec.relative, PageBiasSpec):
             self.relative = PageBias(spec.relative, spec.blocks[0].attention.num_heads)
 
@@ -43,9 +46,13 @@ class DocumentEncoder(Stack):
         mask = padding_mask(attention_mask, attention_mask)  # (B, 1, S+P, S+P)
         if isinstance(self.spec.relative, PageBiasSpec):
             mask = biased_mask(self.relative(order, bbox), mask)  # (B, N, S+P, S+P)
+        layout = None if self.layout is None else self.layout(bbox, rows)  # (B, S, L)
         for layer in self.layers:
             outputs.hidden(x)
-            x, *weights = layer(x, mask=mask, cos=None, sin=None)
+            if self.layout is None:
+                x, *weights = layer(x, mask=mask, cos=None, sin=None)
+            else:
+                x, layout, *weights = layer(x, layout, mask)
             outputs.weights(*weights)
         y: Tensor = self.final_norm(x)
         outputs.last(x, y)
