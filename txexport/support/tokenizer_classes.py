@@ -108,6 +108,7 @@ _ROWS = {  # by name, without "Tokenizer"
     ),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
     "LayoutLMv3": _row(ROBERTA, "layoutlmv3"),
+    "LayoutXLM": _row(ROBERTA),
     "Llama": _row(LLAMA_TOKENS, aliases="Phi3"),
     "MBart": _row(ROBERTA, "mbart"),
     "MBart50": _row("- </s> <unk> </s> <pad> <s> <mask>"),
@@ -128,7 +129,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
         ROBERTA,
-        "bart clap data2vec-text florence2 longformer roberta roberta-prelayernorm",
+        "bart clap data2vec-text florence2 lilt longformer roberta roberta-prelayernorm",
         aliases="Bart LED Longformer Mvp",
     ),
     "Siglip2": _row("<bos> <eos> <unk> - <pad> - <mask>", "siglip2"),
@@ -155,7 +156,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Tapas": _row(types=True),
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
-Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
+Flaubert GPTNeoXJapanese GPTSw3 Lasr Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
