@@ -43,7 +43,7 @@ def document_encoder(
         place = block, outputs.weighted, graph / f"{stack}.layers.{layer}"
         if block.layout is None:
             x, *weights = encoder_block(*place, x, mask=mask, cos=None, sin=None)
-        elif block.layout.feed_forward is None:
+        elif block.layout.ends:
             x, *weights = last_layout_block(*place, x, layout, mask)
         else:
             x, layout, *weights = layout_block(*place, x, layout, mask)

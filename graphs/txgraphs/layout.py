@@ -70,7 +70,7 @@ def _mixed(
         _heads(kind, g, "attention.k", x), _heads(own, g, "layout.attention.k", layout), axis=3, name="k"
     )
     v = _heads(kind, g, "attention.v", x)
-    if spec.layout.feed_forward is not None:
+    if not spec.layout.ends:
         v = op.Concat(v, _heads(own, g, "layout.attention.v", layout), axis=3, name="v")
     return scaled_dot_product_attention(kind, weighted, g, q, k, v, mask)
 

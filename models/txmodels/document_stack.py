@@ -47,12 +47,14 @@ class DocumentEncoder(Stack):
         if isinstance(self.spec.relative, PageBiasSpec):
             mask = biased_mask(self.relative(order, bbox), mask)  # (B, N, S+P, S+P)
         layout = None if self.layout is None else self.layout(bbox, rows)  # (B, S, L)
-        for layer in self.layers:
+        for block, layer in zip(self.spec.layers, self.layers, strict=True):
             outputs.hidden(x)
-            if self.layout is None:
+            if block.layout is None:
                 x, *weights = layer(x, mask=mask, cos=None, sin=None)
             else:
-                x, layout, *weights = layer(x, layout, mask)
+                x, *weights = layer(x, layout, mask)
+            if block.layout is not None and not block.layout.ends:
+                layout, *weights = weights
             outputs.weights(*weights)
         y: Tensor = self.final_norm(x)
         outputs.last(x, y)

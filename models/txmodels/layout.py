@@ -71,8 +71,8 @@ class LayoutBlock(Flow):
         self.weighted, self.size, own = weighted, spec.dense.head_dim, spec.layout.attention.head_dim
         self.factor = (self.size / own) ** 0.5  # of layout's queries: attention divides by the words' sqrt(H)
 
-    def forward(self, x: Tensor, layout: Tensor, mask: Tensor) -> tuple[Tensor | None, ...]:
-        """x (B,S,W), layout (B,S,L), mask (B,1,S,S) -> both; None for a layout that ends here.
+    def forward(self, x: Tensor, layout: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        """x (B,S,W), layout (B,S,L), mask (B,1,S,S) -> y (B,S,W) and, unless it ends here, layout (B,S,L).
 
         If `weighted`, also weights (B,N,S,S).
         """
@@ -88,5 +88,6 @@ class LayoutBlock(Flow):
         else:
             mixed = scaled_dot_product_attention(q, k, v, mask, scale)  # (B, N, S, H+h)
         y = self.ended(x, mixed[..., : self.size])
-        moved = None if self.layout.ends else self.layout.ended(layout, mixed[..., self.size :])
-        return y, moved, *weights
+        if self.layout.ends:
+            return y, *weights
+        return y, self.layout.ended(layout, mixed[..., self.size :]), *weights

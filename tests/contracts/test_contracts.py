@@ -25,6 +25,7 @@ BUNDLES = [
     ("florence2", "dynamic"),
     ("layoutlm", None),
     ("layoutlmv3", None),
+    ("lilt", None),
     ("mllama", "static"),
     ("mllama", "dynamic"),
 ]

@@ -1289,6 +1289,18 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         documents.page_without_its_norm,
         documents.words_behind_patches,
     ),
+    ("lilt", None, "model"): (
+        common.ignore_mask,
+        documents.widths_for_heights,
+        documents.columns_for_rows,
+        documents.right_for_left,
+        documents.heights_of_the_page,
+        documents.layout_unscaled,
+        documents.layout_without_positions,
+        documents.layout_one_position_later,
+        documents.layout_unmoved,
+        documents.layout_keys_for_queries,
+    ),
     ("colpali", None, "vision_encoder"): (pages.patches_in_reverse,),
     ("colpali", None, "model"): (
         common.ignore_mask,

@@ -48,7 +48,7 @@ def test_every_type_of_the_library_is_a_family_or_has_a_row_or_is_a_part():
 
 
 @pytest.mark.parametrize(
-    "kind", ["lilt", "persimmon", "poolformer", "diffllama", "deepseek_v32", "mimi", "zoedepth"]
+    "kind", ["bros", "persimmon", "poolformer", "diffllama", "deepseek_v32", "mimi", "zoedepth"]
 )
 def test_tiny_configurations_make_tiny_models(kind):
     config = tiny_config(kind)

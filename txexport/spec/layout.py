@@ -56,7 +56,12 @@ class LayoutFlowSpec:
         return self.attention.hidden_size
 
     @property
+    def ends(self) -> bool:
+        """True where nothing reads the layout behind the layer."""
+        return self.feed_forward is None
+
+    @property
     def operations(self) -> int:
         """Operations for a pair of words: the product of queries and keys, and the weighted value."""
-        products = 1 if self.feed_forward is None else 2
+        products = 1 if self.ends else 2
         return 2 * products * self.attention.num_heads * self.attention.head_dim

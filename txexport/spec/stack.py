@@ -160,7 +160,7 @@ class TextStackSpec:
         flows = [block.layout for block in self.layers]
         if any((None if flow is None else flow.hidden_size) != width for flow in flows):
             raise SpecError(f"TextStackSpec: a layout of {width} numbers, but a layer has {flows[0]}")
-        ends = [flow is not None and flow.feed_forward is None for flow in flows]
+        ends = [flow is not None and flow.ends for flow in flows]
         if self.layout is not None and ends != [False] * (self.num_layers - 1) + [True]:
             raise SpecError("TextStackSpec: the layout must end in the last layer alone")
         if self.layout is not None and self.layout.position != self.embedding.position:

@@ -407,6 +407,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("grounding-dino", None),
         ("colpali", None),
         ("layoutlm", None),
+        ("lilt", None),
         ("llava", "static"),
         ("qwen2_audio", "static"),
         ("florence2", "static"),
