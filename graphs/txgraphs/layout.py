@@ -18,11 +18,11 @@ def layout_embedding(spec: LayoutEmbeddingSpec, g: Body, boxes: ir.Value, positi
 
     boxes (B,S,4), positions (B,S) or (1,S) -> layout (B,S,L).
     """
-    op, places = g.op, positions
+    op, rows = g.op, positions
     if spec.position.offset:  # as in `embedding`
-        places = op.Add(positions, op.Constant(value_int=spec.position.offset))
+        rows = op.Add(positions, op.Constant(value_int=spec.position.offset))
     projected = linear(True, g / "project", box_tables(spec.boxes, g / "boxes", boxes))
-    placed = op.Add(projected, op.Gather(g.weight("position.weight"), places), name="placed")
+    placed = op.Add(projected, op.Gather(g.weight("position.weight"), rows), name="placed")
     return norm(spec.norm, g / "norm", placed)
 
 
@@ -57,21 +57,24 @@ def _mixed(
 ) -> tuple[ir.Value, ...]:
     """Mixed values of words and, where it does not end, of layout side by side (B,N,S,H+h), and weights."""
     assert spec.layout is not None
-    op, kind, own = g.op, spec.dense, spec.layout.attention
+    op, kind, layout_kind = g.op, spec.dense, spec.layout.attention
     # The queries of layout: attention divides by the square root of the words' head size.
-    factor = op.Constant(value_float=(kind.head_dim / own.head_dim) ** 0.5)
+    factor = op.Constant(value_float=(kind.head_dim / layout_kind.head_dim) ** 0.5)
     q = op.Concat(
         _heads(kind, g, "attention.q", x),
-        op.Mul(_heads(own, g, "layout.attention.q", layout), factor, name="scaled"),
+        op.Mul(_heads(layout_kind, g, "layout.attention.q", layout), factor, name="scaled"),
         axis=3,
         name="q",
     )  # (B, N, S, H+h)
     k = op.Concat(
-        _heads(kind, g, "attention.k", x), _heads(own, g, "layout.attention.k", layout), axis=3, name="k"
+        _heads(kind, g, "attention.k", x),
+        _heads(layout_kind, g, "layout.attention.k", layout),
+        axis=3,
+        name="k",
     )
     v = _heads(kind, g, "attention.v", x)
     if not spec.layout.ends:
-        v = op.Concat(v, _heads(own, g, "layout.attention.v", layout), axis=3, name="v")
+        v = op.Concat(v, _heads(layout_kind, g, "layout.attention.v", layout), axis=3, name="v")
     return scaled_dot_product_attention(kind, weighted, g, q, k, v, mask)
 
 

@@ -33,7 +33,7 @@ class LayoutEmbedding(nn.Module):
         return layout
 
 
-class Flow(nn.Module):
+class _Flow(nn.Module):
     """One flow's projections for attention, and what follows it, in post-norm (Wang et al. 2022, 3.1.3).
 
     Without a network it ends with its queries and keys.
@@ -60,34 +60,41 @@ class Flow(nn.Module):
         return y
 
 
-class LayoutBlock(Flow):
+class LayoutBlock(_Flow):
     """A layer of words and of their layout, whose scores are added (Wang et al. 2022, 3.1.3)."""
 
     def __init__(self, spec: BlockSpec, weighted: bool = False):
         assert spec.layout is not None
         assert isinstance(spec.feed_forward, FeedForwardSpec)
         super().__init__(spec.dense, spec.feed_forward, spec.norm)
-        self.layout = Flow(spec.layout.attention, spec.layout.feed_forward, spec.layout.norm)
-        self.weighted, self.size, own = weighted, spec.dense.head_dim, spec.layout.attention.head_dim
-        self.factor = (self.size / own) ** 0.5  # of layout's queries: attention divides by the words' sqrt(H)
+        self.layout = _Flow(spec.layout.attention, spec.layout.feed_forward, spec.layout.norm)
+        self.weighted, self.size = weighted, spec.dense.head_dim
+        # Of layout's queries: attention divides by the square root of the words' head size.
+        self.factor = (self.size / spec.layout.attention.head_dim) ** 0.5
 
     def forward(self, x: Tensor, layout: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
-        """x (B,S,W), layout (B,S,L), mask (B,1,S,S) -> y (B,S,W) and, unless it ends here, layout (B,S,L).
+        """x (B,S,W), layout (B,S,L), mask (B,1,S,S) -> both, and if `weighted` weights (B,N,S,S)."""
+        heads, *weights = self.mixed(x, layout, mask)  # (B, N, S, H+h)
+        y = self.ended(x, heads[..., : self.size])
+        return y, self.layout.ended(layout, heads[..., self.size :]), *weights
 
-        If `weighted`, also weights (B,N,S,S).
-        """
-        pairs, weights = [(self, x), (self.layout, layout)], []
+    def mixed(self, x: Tensor, layout: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        """Mixed values of words and, unless it ends, of layout side by side (B,N,S,H+h), and weights."""
+        flows, scale = [(self, x), (self.layout, layout)], self.size**-0.5
         queries = [self.heads("q", x), self.layout.heads("q", layout) * self.factor]
         q = torch.cat(queries, dim=3)  # (B, N, S, H+h)
-        k = torch.cat([flow.heads("k", part) for flow, part in pairs], dim=3)
-        v = torch.cat([flow.heads("v", part) for flow, part in pairs if not flow.ends], dim=3)
-        scale = self.size**-0.5
-        if self.weighted:
-            weights = [attention_weights(q, k, mask, scale)]
-            mixed = weighted_sum(weights[0], v)
-        else:
-            mixed = scaled_dot_product_attention(q, k, v, mask, scale)  # (B, N, S, H+h)
-        y = self.ended(x, mixed[..., : self.size])
-        if self.layout.ends:
-            return y, *weights
-        return y, self.layout.ended(layout, mixed[..., self.size :]), *weights
+        k = torch.cat([flow.heads("k", part) for flow, part in flows], dim=3)
+        v = torch.cat([flow.heads("v", part) for flow, part in flows if not flow.ends], dim=3)
+        if not self.weighted:
+            return (scaled_dot_product_attention(q, k, v, mask, scale),)
+        weights = attention_weights(q, k, mask, scale)
+        return weighted_sum(weights, v), weights
+
+
+class LastLayoutBlock(LayoutBlock):
+    """As LayoutBlock, of a layer in which the layout ends."""
+
+    def forward(self, x: Tensor, layout: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+        """x (B,S,W), layout (B,S,L), mask (B,1,S,S) -> y (B,S,W), and if `weighted` weights (B,N,S,S)."""
+        heads, *weights = self.mixed(x, layout, mask)  # (B, N, S, H)
+        return self.ended(x, heads), *weights

@@ -105,11 +105,11 @@ def test_layout_embedding(offset):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("last", [False, True])
 def test_layout_block(last, weighted):
-    own, network = AttentionSpec(6, N, N, 2, causal=False), FeedForwardSpec(6, 10, Activation.GELU)
-    flow = LayoutFlowSpec(own, None if last else network, NormSpec(6, 1e-3))
-    words = AttentionSpec(W, N, N, 4, causal=False), FeedForwardSpec(W, 20, Activation.GELU), NORM
-    spec = BlockSpec(*words, NormPlacement.POST, layout=flow)
-    module = txmodels.layout.LayoutBlock(spec, weighted)
+    narrow, network = AttentionSpec(6, N, N, 2, causal=False), FeedForwardSpec(6, 10, Activation.GELU)
+    flow = LayoutFlowSpec(narrow, None if last else network, NormSpec(6, 1e-3))
+    sublayers = AttentionSpec(W, N, N, 4, causal=False), FeedForwardSpec(W, 20, Activation.GELU), NORM
+    spec = BlockSpec(*sublayers, NormPlacement.POST, layout=flow)
+    module = (txmodels.layout.LastLayoutBlock if last else txmodels.layout.LayoutBlock)(spec, weighted)
     assert {name: tuple(one.shape) for name, one in module.named_parameters()} == block(spec)
     build = txgraphs.layout.last_layout_block if last else txgraphs.layout.layout_block
     mask = torch.ones(B, 1, S, S, dtype=torch.bool)

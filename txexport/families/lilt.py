@@ -46,10 +46,10 @@ def spec(config: Config, task: str, names: TensorNames) -> DocumentSpec:
     return DocumentSpec(_with_layout(config, model.encoder), model.head, model.pooler)
 
 
-def _with_layout(config: Config, words: TextStackSpec) -> TextStackSpec:
+def _with_layout(config: Config, stack: TextStackSpec) -> TextStackSpec:
     """The stack of words beside the flow of layout, each of whose widths is a part of theirs."""
-    [block], ratio = words.blocks, config.integer("channel_shrink_ratio", 4)
-    width, attention, network = words.hidden_size, block.dense, block.feed_forward
+    [block], ratio = stack.blocks, config.integer("channel_shrink_ratio", 4)
+    width, attention, network = stack.hidden_size, block.dense, block.feed_forward
     assert isinstance(network, FeedForwardSpec)
     if ratio < 1 or attention.head_dim % ratio or width % PARTS:
         raise CheckpointError(
@@ -67,22 +67,22 @@ def _with_layout(config: Config, words: TextStackSpec) -> TextStackSpec:
         norm,
     )
     middle, last = replace(block, layout=flow), replace(block, layout=replace(flow, feed_forward=None))
-    layout = LayoutEmbeddingSpec(boxes, words.embedding.position, norm)
-    return replace(words, blocks=(*[middle] * (words.num_layers - 1), last), layout=layout)
+    layout = LayoutEmbeddingSpec(boxes, stack.embedding.position, norm)
+    return replace(stack, blocks=(*[middle] * (stack.num_layers - 1), last), layout=layout)
 
 
 def table(spec: DocumentSpec) -> Table:
     """Map parameters to the tensor names of transformers. Nothing reads the layout of the last layer."""
-    own, tables = "encoder.layout", {"x": "x", "y": "y", "height": "h", "width": "w"}
+    owner, tables = "encoder.layout", {"x": "x", "y": "y", "height": "h", "width": "w"}
     rules = bert.stack_rules() | HEADS.get(spec.head.kind, {})
     rules |= {
-        f"{own}.boxes.{name}.*": f"layout_embeddings.{letter}_position_embeddings.*"
+        f"{owner}.boxes.{name}.*": f"layout_embeddings.{letter}_position_embeddings.*"
         for name, letter in tables.items()
     }
     rules |= {
-        f"{own}.project.*": "layout_embeddings.box_linear_embeddings.*",
-        f"{own}.position.*": "layout_embeddings.box_position_embeddings.*",
-        f"{own}.norm.*": "layout_embeddings.LayerNorm.*",
+        f"{owner}.project.*": "layout_embeddings.box_linear_embeddings.*",
+        f"{owner}.position.*": "layout_embeddings.box_position_embeddings.*",
+        f"{owner}.norm.*": "layout_embeddings.LayerNorm.*",
     }
     flow, source = f"{bert.LAYER}.layout", bert.SOURCE
     rules |= {

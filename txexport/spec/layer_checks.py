@@ -53,7 +53,7 @@ def check_layout(block: Any) -> None:
     """Raise SpecError for a layer with a flow of layout whose other parts do not fit."""
     if block.layout is None:
         return
-    kind, own = block.attention, block.layout.attention
+    kind, heads = block.attention, block.layout.attention.num_heads
     plain = isinstance(kind, AttentionSpec) and kind == AttentionSpec(
         kind.hidden_size, kind.num_heads, kind.num_heads, kind.head_dim, causal=False
     )
@@ -64,10 +64,8 @@ def check_layout(block: Any) -> None:
             f"{', '.join(block.sublayers)}; expected plain bidirectional attention, FeedForwardSpec and "
             f"'{NormPlacement.POST}' alone"
         )
-    if own.num_heads != kind.num_heads:
-        raise SpecError(
-            f"BlockSpec: layout has {own.num_heads} heads, attention {kind.num_heads}; expected as many"
-        )
+    if heads != kind.num_heads:
+        raise SpecError(f"BlockSpec: layout has {heads} heads, attention {kind.num_heads}; expected as many")
 
 
 def check_states(block: Any) -> None:
