@@ -55,7 +55,7 @@ def last_layout_block(
 def _mixed(
     spec: BlockSpec, weighted: bool, g: Body, x: ir.Value, layout: ir.Value, mask: ir.Value
 ) -> tuple[ir.Value, ...]:
-    """Mixed values of words and, where it does not end, of layout side by side (B,N,S,H+h), and weights."""
+    """Mixed values of words and, unless it ends, of layout side by side (B,N,S,H+h), and weights."""
     assert spec.layout is not None
     op, kind, layout_kind = g.op, spec.dense, spec.layout.attention
     # The queries of layout: attention divides by the square root of the words' head size.
