@@ -126,7 +126,8 @@ def _inputs(bundle: LoadedBundle, pieces: Piece) -> Iterator[Arrays]:
             raise InputError(
                 f"a spectrogram is {shape[1:]}, expected {tuple(read[INPUT_FEATURES].shape[1:])}"
             )
-        yield pieces.inputs
+        for number in range(len(pieces.inputs[INPUT_FEATURES])):
+            yield {name: array[number : number + 1] for name, array in pieces.inputs.items()}
     elif bundle.crosses_images:
         assert isinstance(pieces, Tiles)
         yield inputs_of(bundle, pieces)
@@ -192,6 +193,8 @@ def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
         return vectors_of_sound(
             int(image[FEATURE_ATTENTION_MASK].sum()), facts.least_samples, facts.vector_stride
         )
+    if INPUT_FEATURES in image:
+        return image[INPUT_FEATURES].shape[2] // facts.vector_stride
     if facts.tile_side:
         return vectors_of(image[TILE_GRID][0].tolist(), facts.tile_side)
     if SPATIAL_SHAPES in image:

@@ -55,7 +55,8 @@ class Sound:
 class SoundPrompts:
     """The files of a bundle whose prompts have sounds, and the id of their token.
 
-    A sound has `least` frames or more, and a vector for every `stride` of them.
+    A sound has `least` frames or more, and a vector for every `stride` of them. Where `least` is 0, it is
+    padded to one or several spectrograms, whose padding has vectors too.
     """
 
     files: BundleFiles
@@ -87,6 +88,8 @@ class SoundPrompts:
 
     def _sound(self, source: Any) -> Sound:
         extractor = self.files.log_mel
+        if not self.least:
+            return self._parts(extractor.read(source))
         samples = read_sound(source, extractor.rate, None, extractor.samples)
         features, frames = extractor.spectrogram(samples), math.ceil(len(samples) / extractor.hop)
         if frames < self.least:
@@ -95,6 +98,15 @@ class SoundPrompts:
         mask = (np.arange(features.shape[1]) < frames).astype(np.int64)
         inputs = {INPUT_FEATURES: features[None], FEATURE_ATTENTION_MASK: mask[None]}
         return Sound(inputs, vectors_of_sound(frames, self.least, self.stride))
+
+    def _parts(self, samples: np.ndarray) -> Sound:
+        """Samples of any length as spectrograms (parts,bands,frames), whose floor is that of all of them."""
+        extractor = self.files.log_mel
+        count = max(math.ceil(len(samples) / extractor.samples), 1)
+        padded = np.full(count * extractor.samples, extractor.silence, np.float32)
+        padded[: len(samples)] = samples
+        features = np.stack(np.split(extractor.spectrogram(padded), count, axis=1))
+        return Sound({INPUT_FEATURES: features}, count * features.shape[2] // self.stride)
 
     def expanded(self, text: str, sounds: Sequence[Sound]) -> str:
         """A prompt's text with as many tokens for each sound as it has vectors.

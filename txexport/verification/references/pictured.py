@@ -15,6 +15,7 @@ from txexport.contracts.names import (
     IMAGE_FEATURES,
     IMAGE_GRIDS,
     IMAGE_SIZES,
+    INPUT_FEATURES,
     INPUT_IDS,
     INPUTS_EMBEDS,
     PIXEL_VALUES,
@@ -68,6 +69,8 @@ def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **argu
     result = {INPUTS_EMBEDS: model.get_input_embeddings()(input_ids)[0].numpy()}
     if FEATURE_ATTENTION_MASK in images:
         result[AUDIO_FEATURES] = _of_sounds(model, input_ids, images)
+    elif INPUT_FEATURES in images:
+        result[AUDIO_FEATURES] = model.get_audio_features(images[INPUT_FEATURES]).pooler_output.numpy()
     elif images:
         read = model.get_image_features(**images, **arguments)
         vectors = torch.cat([*read.pooler_output])  # (I*N, W)
