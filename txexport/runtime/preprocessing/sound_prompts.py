@@ -42,6 +42,31 @@ QWEN2_AUDIO = """
     {{- '<|im_start|>assistant\n' }}
 {%- endif %}"""
 
+# The form of Mistral's tokenizers from the seventh on, which have no template
+VOXTRAL = """<s>
+{%- for message in messages %}
+    {%- set open, close = '[INST]', '[/INST]' %}
+    {%- if message['role'] == 'system' %}
+        {%- set open, close = '[SYSTEM_PROMPT]', '[/SYSTEM_PROMPT]' %}
+    {%- elif message['role'] == 'assistant' %}
+        {%- set open, close = '', '</s>' %}
+    {%- endif %}
+    {{- open }}
+    {%- if message['content'] is string %}
+        {{- message['content'] }}
+    {%- else %}
+        {%- for content in message['content'] %}
+            {%- if content['type'] == 'audio' %}
+                {{- '[BEGIN_AUDIO][AUDIO]' }}
+            {%- elif 'text' in content %}
+                {{- content['text'] }}
+            {%- endif %}
+        {%- endfor %}
+    {%- endif %}
+    {{- close }}
+{%- endfor %}"""
+TEMPLATES = {"[AUDIO]": VOXTRAL}  # by the token of sounds; Qwen2-Audio's for others
+
 
 @dataclass(frozen=True)
 class Sound:
@@ -123,11 +148,13 @@ class SoundPrompts:
     def chat(self, conversation: Conversation, sounds: Sequence[Any]) -> tuple[str, list[Sound], bool]:
         """The text of a conversation, its sounds, and True if the tokenizer adds a first token.
 
-        It does unless the template has written it, as in transformers' processors. Qwen2-Audio has their
-        template where the checkpoint has no file of one; the tokenizer's own is for texts.
+        It does unless the template has written it, as in transformers' processors. Where the checkpoint has
+        no file of a template, Qwen2-Audio has theirs, and Voxtral Mistral's; the tokenizer's own is for
+        texts.
         """
         read, folder = self.tiles(sounds), self.files.folder
-        usual = None if templates_of(folder, {}) or conversation.template is not None else QWEN2_AUDIO
+        stored = templates_of(folder, {}) or conversation.template is not None
+        usual = None if stored else TEMPLATES.get(self.token, QWEN2_AUDIO)
         text = chat.prompt(folder, conversation, usual)
         first = special_tokens(folder).get("bos_token")
         return self.expanded(text, read), read, not (first and text.startswith(first))
