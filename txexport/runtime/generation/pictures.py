@@ -153,8 +153,9 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
     indices, inputs = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*images]
     grids = [grid_of(bundle, one) for one in inputs]
     lengths = [length_of(bundle, one) for one in inputs]
+    sound = "sound" if bundle.stage(bundle.media_role).facts.least_samples else "spectrogram"
+    what = sound if bundle.reads_sounds else "image"
     if len(indices) != sum(lengths):
-        what = "sound" if bundle.reads_sounds else "image"
         raise InputError(
             f"a prompt has {counted(len(indices), 'token')} for {what}s, expected {sum(lengths)} for "
             f"{counted(len(inputs), what)}"
@@ -166,7 +167,6 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
         before += length
         runs = np.split(slots, np.flatnonzero(np.diff(slots) > 1) + 1)
         if len(runs) > 1 and not apart:
-            what = "sound" if bundle.reads_sounds else "image"
             raise InputError(f"the {length} tokens for {what} {number + 1} of a prompt are not in one piece")
         vectors = _features(bundle, image, digest)
         if len(runs) == 1:
