@@ -190,6 +190,13 @@ UNSUPPORTED = [
         {"text_config": {"model_type": "mistral"}},
         "text_config is of a 'mistral', expected one of qwen2",
     ),
+    ("voxtral", {"audio_config": {"model_type": "whisper"}}, "model_type='whisper' is not supported"),
+    ("voxtral", {"text_config": {"model_type": "qwen2"}}, "is of a 'qwen2', expected one of llama, mistral"),
+    (
+        "voxtral",
+        {"audio_config": {"hidden_size": 36, "intermediate_size": 100, "max_source_positions": 50}},
+        "audio_config has intermediate_size 100, hidden_size 36 and max_source_positions 50",
+    ),
     ("sam2", {"vision_config": VISION | {"fpn_kernel_size": 3}}, "fpn_kernel_size=3 is not supported"),
     ("sam2", {"vision_config": VISION | {"num_feature_levels": 2}}, "num_feature_levels=2 is not supported"),
     ("sam2", {"vision_config": VISION | {"fpn_top_down_levels": [3]}}, "top_down is () for 4 stages"),

@@ -21,6 +21,7 @@ BUNDLES = [
     ("whisper", "static"),
     ("qwen2_audio", "static"),
     ("qwen2_audio", "dynamic"),
+    ("voxtral", "static"),
     ("florence2", "static"),
     ("florence2", "dynamic"),
     ("layoutlm", None),

@@ -56,6 +56,7 @@ UNREAD = {
             "qwen3_vl_moe",
             "lfm2_vl",
             "qwen2_audio",
+            "voxtral",
             "florence2",
             "mistral3",
             "mllama",

@@ -1198,6 +1198,16 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         pictures.features_one_place_later,
         pictures.each_row_from_the_first,
     ),
+    ("voxtral", "static", "audio_encoder"): (
+        listening.pairs_one_vector_later,
+        listening.linear_projector,
+        pictures.images_exchanged,
+    ),
+    ("voxtral", "static", "model"): (
+        pictures.features_one_place_later,
+        pictures.features_in_reverse,
+        pictures.each_row_from_the_first,
+    ),
     ("florence2", "static", "vision_encoder"): (
         tasks.unscaled_channels,
         tasks.channels_of_all_groups,

@@ -32,6 +32,7 @@ from txexport.inspection.graph_stats import FunctionFacts, read_graph
 ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100, "olmo": 48, "whisper": 48}
 ELSEWHERE |= {
     "qwen2_audio": 36,
+    "voxtral": 36,
     "florence2": 5 * 36,
     "deberta": 48,
     "dinov3_vit": 48 - 48,

@@ -410,6 +410,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("lilt", None),
         ("llava", "static"),
         ("qwen2_audio", "static"),
+        ("voxtral", "static"),
         ("florence2", "static"),
         ("wav2vec2", None),
         ("wav2vec2-bert", None),
