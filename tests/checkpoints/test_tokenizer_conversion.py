@@ -299,11 +299,10 @@ def test_models_that_read_no_text_want_no_tokenizer(checkpoint_of, tmp_path):
 def test_mistral_s_tekken_json_is_converted(tmp_path):
     """As published with Voxtral; files of before 2025 list no special tokens, which mistral-common knows."""
     sounded.save_voxtral(tmp_path)
-    made = tokenizer_json(tmp_path)
-    assert made is not None
-    made, original = Tokenizer.from_str(made), transformers.AutoTokenizer.from_pretrained(tmp_path)
+    converted, original = tokenizer_json(tmp_path), transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert converted is not None
     for text in ["", "<s>[INST]the cat, at 12 é[/INST]", " the  cat\n\n[BEGIN_AUDIO][AUDIO]漢"]:
-        assert made.encode(text).ids == original(text).input_ids
+        assert Tokenizer.from_str(converted).encode(text).ids == original(text).input_ids
     file = tmp_path / "tekken.json"
     values = json.loads(file.read_text())
     del values["special_tokens"]
