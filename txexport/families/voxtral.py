@@ -23,6 +23,10 @@ TASKS = {"audio-text-to-text": ("VoxtralForConditionalGeneration",)}
 TEXT, TOWER = qwen2_audio.TEXT, qwen2_audio.TOWER
 NAMING = qwen2_audio.NAMING
 DECODERS = {"llama": llama, "mistral": mistral}
+CONNECTOR: Rules = {
+    "connector.up.*": "multi_modal_projector.linear_1.*",
+    "connector.down.*": "multi_modal_projector.linear_2.*",
+}
 # Of text_config, as in the library's configuration.
 DEFAULTS = {
     "vocab_size": 131072,
@@ -86,8 +90,4 @@ def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
     family, text = _decoder(config, names)
     rules, drop = _pictured.decoder_rules(family, text, TEXT)
-    connector: Rules = {
-        "connector.up.*": "multi_modal_projector.linear_1.*",
-        "connector.down.*": "multi_modal_projector.linear_2.*",
-    }
-    return Table(rules | qwen2_audio.tower_rules() | connector, NAMING, drop)
+    return Table(rules | qwen2_audio.tower_rules() | CONNECTOR, NAMING, drop)

@@ -1,5 +1,6 @@
 """Outputs of the original in the transformers library for images or sounds among tokens."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ from txexport.contracts.names import (
 from txexport.spec import ModelSpec, Mutual, VisionLanguageSpec
 from txexport.verification.references.reference import Arrays, PicturedTokens, Source
 
+OTHER_MASK = "input_features_mask"  # of Audio Flamingo 3
+
 
 def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
     """The images of a prompt as the original reads them: tiles with an axis of prompts, grids by its name."""
@@ -38,6 +41,13 @@ def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor
         )
         return read | several
     return {renamed.get(name, name): value[None] if tiled else value for name, value in images.items()}
+
+
+def masked_sounds(model: Any, images: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Sounds with the mask of their frames by the name that the original's forward has for it."""
+    if FEATURE_ATTENTION_MASK not in images or OTHER_MASK not in inspect.signature(model.forward).parameters:
+        return images
+    return {OTHER_MASK if name == FEATURE_ATTENTION_MASK else name: one for name, one in images.items()}
 
 
 def kinds(
@@ -70,7 +80,7 @@ def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **argu
     if FEATURE_ATTENTION_MASK in images:
         result[AUDIO_FEATURES] = _of_sounds(model, input_ids, images)
     elif INPUT_FEATURES in images:
-        result[AUDIO_FEATURES] = model.get_audio_features(images[INPUT_FEATURES]).pooler_output.numpy()
+        result[AUDIO_FEATURES] = model.get_audio_features(**images).pooler_output.numpy()
     elif images:
         read = model.get_image_features(**images, **arguments)
         vectors = torch.cat([*read.pooler_output])  # (I*N, W)
