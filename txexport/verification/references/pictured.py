@@ -30,10 +30,15 @@ from txexport.verification.references.reference import Arrays, PicturedTokens, S
 OTHER_MASK = "input_features_mask"  # of Audio Flamingo 3
 
 
-def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
-    """The images of a prompt as the original reads them: tiles with an axis of prompts, grids by its name."""
+def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec, model: Any) -> dict[str, Tensor]:
+    """The images or sounds of a prompt as the original reads them: tiles with an axis of prompts.
+
+    Grids, and the mask of a sound's frames, have the names of its forward.
+    """
     tiled = isinstance(spec, VisionLanguageSpec) and spec.tiled
     renamed = {GRIDS: IMAGE_GRIDS}
+    if OTHER_MASK in inspect.signature(model.forward).parameters:
+        renamed[FEATURE_ATTENTION_MASK] = OTHER_MASK
     if isinstance(spec, VisionLanguageSpec) and spec.mosaic is not None and images:
         read = {PIXEL_VALUES: images[PIXEL_VALUES], IMAGE_SIZES: images[IMAGE_SIZES]}
         several = (
@@ -41,13 +46,6 @@ def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor
         )
         return read | several
     return {renamed.get(name, name): value[None] if tiled else value for name, value in images.items()}
-
-
-def masked_sounds(model: Any, images: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Sounds with the mask of their frames by the name that the original's forward has for it."""
-    if FEATURE_ATTENTION_MASK not in images or OTHER_MASK not in inspect.signature(model.forward).parameters:
-        return images
-    return {OTHER_MASK if name == FEATURE_ATTENTION_MASK else name: one for name, one in images.items()}
 
 
 def kinds(

@@ -52,13 +52,7 @@ from txexport.verification.references.originals import (
     source_tensors,
     tensors,
 )
-from txexport.verification.references.pictured import (
-    by_prompt,
-    kinds,
-    masked_sounds,
-    pictured,
-    source_pictures,
-)
+from txexport.verification.references.pictured import by_prompt, kinds, pictured, source_pictures
 from txexport.verification.references.precision import in_float64, perturbed
 from txexport.verification.references.prompted import prompted
 from txexport.verification.references.reference import Arrays, Pictures, Source
@@ -174,7 +168,7 @@ class Transformers:
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
             cache_arguments = {} if CACHES in self.lacks else self._empty_cache()
-            images = masked_sounds(self.model, by_prompt(source_tensors(source), self.spec))
+            images = by_prompt(source_tensors(source), self.spec, self.model)
             images = with_image_mask(images, ids, self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
             inputs |= kinds(ids, self.spec, images, prompt)
