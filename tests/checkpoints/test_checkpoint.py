@@ -190,6 +190,8 @@ UNSUPPORTED = [
         {"text_config": {"model_type": "mistral"}},
         "text_config is of a 'mistral', expected one of qwen2",
     ),
+    ("audioflamingo3", {"audio_config": {"model_type": "whisper"}}, "model_type='whisper' is not supported"),
+    ("audioflamingo3", {"text_config": {"model_type": "llama"}}, "is of a 'llama', expected one of qwen2"),
     ("voxtral", {"audio_config": {"model_type": "whisper"}}, "model_type='whisper' is not supported"),
     ("voxtral", {"text_config": {"model_type": "qwen2"}}, "is of a 'qwen2', expected one of llama, mistral"),
     (

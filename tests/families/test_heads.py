@@ -57,6 +57,7 @@ UNREAD = {
             "lfm2_vl",
             "qwen2_audio",
             "voxtral",
+            "audioflamingo3",
             "florence2",
             "mistral3",
             "mllama",

@@ -1198,6 +1198,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         pictures.features_one_place_later,
         pictures.each_row_from_the_first,
     ),
+    ("audioflamingo3", "static", "audio_encoder"): (
+        listening.padding_heard,
+        listening.linear_projector,
+        listening.unnormed_pairs,
+        listening.half_a_pair_counted,
+        listening.vectors_of_padding,
+    ),
     ("voxtral", "static", "audio_encoder"): (
         listening.pairs_one_vector_later,
         listening.linear_projector,

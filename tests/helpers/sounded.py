@@ -62,3 +62,26 @@ def save_voxtral(folder: Path, **config: Any) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "tekken.json").write_text(json.dumps(values))
     transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
+
+
+FLAMINGO_TOKEN = "<sound>"
+FLAMINGO_TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{% for part in message['content'] %}"
+    "{% if part['type'] == 'audio' %}<sound>{% elif 'text' in part %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endfor %}{% if add_generation_prompt %}<|answer|>{% endif %}"
+)
+
+
+def save_audioflamingo3(folder: Path, **config: Any) -> None:
+    """Write an Audio Flamingo 3 that reads sounds of up to 3 s in parts of a second, of 25 vectors."""
+    tokenizer = tiny_tokenizers.byte_level()
+    tokenizer.add_special_tokens({"additional_special_tokens": [FLAMINGO_TOKEN]})
+    text = tiny_checkpoint.AUDIO_FLAMINGO3["text_config"]
+    text = text | {"vocab_size": len(tokenizer), "max_position_embeddings": 512}
+    token = tokenizer.convert_tokens_to_ids(FLAMINGO_TOKEN)
+    tiny_checkpoint.save(folder, "audioflamingo3", text_config=text, audio_token_id=token, **config)
+    extractor = transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1)
+    processor = transformers.AudioFlamingo3Processor(
+        extractor, tokenizer, chat_template=FLAMINGO_TEMPLATE, max_audio_len=3
+    )
+    processor.save_pretrained(folder)

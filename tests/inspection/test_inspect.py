@@ -33,6 +33,7 @@ ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100,
 ELSEWHERE |= {
     "qwen2_audio": 36,
     "voxtral": 36,
+    "audioflamingo3": 36,
     "florence2": 5 * 36,
     "deberta": 48,
     "dinov3_vit": 48 - 48,

@@ -119,8 +119,8 @@ _ROWS = {  # by name, without "Tokenizer"
     "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
     "Qwen2": _row(
         "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
-        "audioflamingo3 colqwen2 internvl qwen2 qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_next "
-        "qwen3_vl qwen3_vl_moe",
+        "audioflamingo3 colqwen2 internvl qwen2 qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_moe "
+        "qwen3_next qwen3_vl qwen3_vl_moe",
     ),
     "Qwen3_5": _row(
         "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",

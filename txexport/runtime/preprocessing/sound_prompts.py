@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from txexport.bundle import read_json
 from txexport.contracts.names import FEATURE_ATTENTION_MASK, INPUT_FEATURES
-from txexport.errors import BundleError, InputError, counted
+from txexport.errors import BundleError, InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.audio import read_sound
@@ -65,7 +66,8 @@ VOXTRAL = """<s>
     {%- endif %}
     {{- close }}
 {%- endfor %}"""
-TEMPLATES = {"[AUDIO]": VOXTRAL}  # by the token of sounds; Qwen2-Audio's for others
+TEMPLATES = {"<|AUDIO|>": QWEN2_AUDIO, "[AUDIO]": VOXTRAL}  # by the token of sounds
+LONGEST = 86_400  # seconds
 
 
 @dataclass(frozen=True)
@@ -114,17 +116,38 @@ class SoundPrompts:
     def _sound(self, source: Any) -> Sound:
         extractor = self.files.log_mel
         if not self.least:
-            return self._parts(extractor.read(source))
-        samples = read_sound(source, extractor.rate, None, extractor.samples)
-        features, frames = extractor.spectrogram(samples), math.ceil(len(samples) / extractor.hop)
-        if frames < self.least:
-            expected = (self.least - 1) * extractor.hop + 1
+            return self._padded(extractor.read(source))
+        samples = read_sound(source, extractor.rate, None, self.longest)
+        expected = (self.least - 1) * extractor.hop + 1
+        if len(samples) < expected:
             raise InputError(f"a sound has {len(samples):,} samples, expected {expected:,} or more")
-        mask = (np.arange(features.shape[1]) < frames).astype(np.int64)
-        inputs = {INPUT_FEATURES: features[None], FEATURE_ATTENTION_MASK: mask[None]}
-        return Sound(inputs, vectors_of_sound(frames, self.least, self.stride))
+        parts = np.split(samples, range(extractor.samples, len(samples), extractor.samples))
+        parts = [part for part in parts if len(part) >= expected]  # the last one may have no vector
+        features = np.stack([extractor.spectrogram(part) for part in parts])
+        frames = [math.ceil(len(part) / extractor.hop) for part in parts]
+        mask = (np.arange(features.shape[2]) < np.array(frames)[:, None]).astype(np.int64)
+        vectors = sum(vectors_of_sound(count, self.least, self.stride) for count in frames)
+        return Sound({INPUT_FEATURES: features, FEATURE_ATTENTION_MASK: mask}, vectors)
 
-    def _parts(self, samples: np.ndarray) -> Sound:
+    @property
+    def longest(self) -> int:
+        """The most samples of a sound: those of a spectrogram, or of the parts that a processor makes of it.
+
+        Raises BundleError for a damaged setting of that processor, Audio Flamingo 3's.
+        """
+        most, rate = self.files.log_mel.samples, self.files.log_mel.rate
+        settings = read_json(self.files.folder / "processor_config.json", missing={})
+        if settings.get("processor_class") != "AudioFlamingo3Processor":
+            return most
+        seconds = settings.get("max_audio_len", 600)
+        if type(seconds) is not int or not most <= seconds * rate <= LONGEST * rate:
+            raise BundleError(
+                f"processor_config.json: max_audio_len is {shown(seconds)}, expected whole seconds, as "
+                f"many as a spectrogram has or more, up to {LONGEST:,}"
+            )
+        return seconds * rate // most * most
+
+    def _padded(self, samples: np.ndarray) -> Sound:
         """Samples of any length as spectrograms (parts,bands,frames), whose floor is that of all of them."""
         extractor = self.files.log_mel
         count = max(math.ceil(len(samples) / extractor.samples), 1)
@@ -154,7 +177,7 @@ class SoundPrompts:
         """
         read, folder = self.tiles(sounds), self.files.folder
         stored = templates_of(folder, {}) or conversation.template is not None
-        usual = None if stored else TEMPLATES.get(self.token, QWEN2_AUDIO)
+        usual = None if stored else TEMPLATES.get(self.token)
         text = chat.prompt(folder, conversation, usual)
         first = special_tokens(folder).get("bos_token")
         return self.expanded(text, read), read, not (first and text.startswith(first))

@@ -1,7 +1,6 @@
 """Check of the bundle's prompts with sounds against transformers' processors."""
 
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +37,15 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
         extractor = files.log_mel
     except (BundleError, UnsupportedError) as error:
         raise SkipError(str(error)) from None
-    most = extractor.samples if ours.least else int(PARTS * extractor.samples)
+    most = ours.longest if ours.least else 3 * extractor.samples
+    most = min(most, int(PARTS * extractor.samples))
     rows = [_sounds(row, extractor.hop, most) for row in ROWS[: 3 if quick else None]]
     with original("AutoProcessor", checkpoint, manifest.model_type) as theirs:
         for number, sounds in enumerate(rows):
             text = "".join(f"word {ours.token} and " for _ in sounds) + "more"
             read = ours.tiles(sounds)
             ids = files.text.tokenizer.encode(ours.expanded(text, read)).ids
-            wanted = _made if ours.least else partial(_in_parts, ours)
-            _compare(f"prompt {number}", ids, read, wanted(theirs, text, sounds, extractor.rate))
+            _compare(f"prompt {number}", ids, read, _made(ours, theirs, text, sounds))
         if not ours.least:
             return [equal("prompts", len(rows))]
         for number, sounds in enumerate(rows):
@@ -55,7 +54,7 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
             ids = files.text.tokenizer.encode(text, add_special_tokens=adds).ids
             messages = _messages({"type": "audio", "audio_url": "sound"} for _ in sounds)
             written = theirs.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-            _compare(f"conversation {number}", ids, read, _made(theirs, written, sounds, extractor.rate))
+            _compare(f"conversation {number}", ids, read, _made(ours, theirs, written, sounds))
     return [equal("prompts", len(rows)), equal("conversations", len(rows))]
 
 
@@ -69,17 +68,35 @@ def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-def _made(theirs: Any, text: str, sounds: list[np.ndarray], rate: int) -> Any:
+def _made(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) -> Any:
     """The inputs that transformers makes of a prompt."""
+    rate = ours.files.log_mel.rate
+    if not ours.least:
+        return _in_parts(ours, theirs, text, sounds)
+    if hasattr(theirs, "max_audio_len"):
+        return _replaced(ours, theirs, text, sounds)
     heard = {"audio": sounds, "sampling_rate": rate} if sounds else {}
     return theirs(text=text, return_tensors="np", **heard)
 
 
-def _in_parts(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray], rate: int) -> Any:
+def _replaced(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) -> Any:
+    """The inputs by Audio Flamingo 3's processor, whose call takes one sound alone."""
+    if not sounds:
+        return {INPUT_IDS: theirs.tokenizer([text])[INPUT_IDS]}
+    options = {"sampling_rate": ours.files.log_mel.rate, "return_attention_mask": True}
+    read, texts = theirs._process_audio(sounds, return_tensors="pt", **options)
+    before, *after = text.split(ours.token)
+    written = before + "".join(f"{one}{following}" for one, following in zip(texts, after, strict=True))
+    masks = {FEATURE_ATTENTION_MASK: read["input_features_mask"].numpy()}
+    ids = theirs.tokenizer([written])[INPUT_IDS]
+    return {INPUT_IDS: ids, INPUT_FEATURES: read[INPUT_FEATURES].numpy()} | masks
+
+
+def _in_parts(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) -> Any:
     """The inputs by Voxtral's processor, whose call reads texts alone: what its other methods do."""
     extractor, parts = ours.files.log_mel, []
     frames, (before, *after) = extractor.samples // extractor.hop, text.split(ours.token)
-    options = {"sampling_rate": rate, "pad_to_multiple_of": extractor.samples, "truncation": False}
+    options = {"sampling_rate": extractor.rate, "pad_to_multiple_of": extractor.samples, "truncation": False}
     for sound, following in zip(sounds, after, strict=True):
         features = theirs._retrieve_input_features(
             [sound], frames, padding=True, return_tensors="pt", **options
