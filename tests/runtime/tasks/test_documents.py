@@ -398,3 +398,19 @@ def test_commands_that_read_texts_name_the_one_for_pages(models, command):
     result = CliRunner().invoke(main, [command, str(model.bundle.folder), *texts])
     assert result.exit_code == 2
     assert "tag_words" in result.stderr
+
+
+def test_lilt_over_roberta_has_the_tokenizer_of_layoutlmv3(tmp_path):
+    reader = document_families.tokenizer("layoutlmv3")
+    sizes = {"vocab_size": len(reader), "pad_token_id": reader.pad_token_id}
+    document_families.save(tmp_path / "ck", "lilt", **sizes, type_vocab_size=1)
+    reader.save_pretrained(tmp_path / "ck")
+    txexport.export(tmp_path / "ck", tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu", threads=1)
+    value = page(9, False)
+    inputs = inputs_of(tmp_path / "ck", "lilt", value)
+    logits = outputs_of(tmp_path / "ck", "AutoModelForTokenClassification", inputs).logits
+    shares = logits.softmax(2)[0, first_tokens(tmp_path / "ck", "lilt", value)]
+    np.testing.assert_allclose([one["score"] for one in model.tag_words(value)], shares.amax(1), atol=SAME)
+    result = txexport.verify(tmp_path / "out", cases="quick")
+    assert "tokenizer" in {case.name for case in result.cases if case.ok and not case.skipped}
