@@ -830,6 +830,32 @@ QWEN2_AUDIO = {
     "text_config": LLAMA | {"model_type": "qwen2", "max_position_embeddings": 80},
     "audio_token_index": 310,
 }
+AUDIO_FLAMINGO3 = {
+    "audio_config": {
+        "model_type": "audioflamingo3_encoder",
+        "hidden_size": 36,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 70,
+        "num_mel_bins": 11,
+        "max_source_positions": 50,
+    },
+    "text_config": LLAMA | {"model_type": "qwen2", "max_position_embeddings": 80},
+    "audio_token_id": 310,
+}
+VOXTRAL = {
+    "audio_config": {
+        "model_type": "voxtral_encoder",
+        "hidden_size": 36,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 180,
+        "num_mel_bins": 11,
+        "max_source_positions": 50,
+    },
+    "text_config": LLAMA | {"model_type": "llama", "max_position_embeddings": 96},
+    "audio_token_id": 310,
+}
 FLORENCE2 = {
     "vision_config": {
         "depths": [1, 2, 1],
@@ -1049,6 +1075,7 @@ FAMILIES = {
     "bert": ("BertModel", BERT),
     "layoutlm": ("LayoutLMModel", BERT),
     "layoutlmv3": ("LayoutLMv3Model", LAYOUTLMV3),
+    "lilt": ("LiltModel", BERT | {"channel_shrink_ratio": 2}),
     "roberta": ("RobertaModel", BERT | {"type_vocab_size": 1}),
     "xlm-roberta": ("XLMRobertaModel", BERT | {"type_vocab_size": 1}),
     "data2vec-text": ("Data2VecTextModel", BERT | {"type_vocab_size": 1}),
@@ -1251,6 +1278,8 @@ FAMILIES = {
     "llava": ("LlavaForConditionalGeneration", LLAVA),
     "florence2": ("Florence2ForConditionalGeneration", FLORENCE2),
     "qwen2_audio": ("Qwen2AudioForConditionalGeneration", QWEN2_AUDIO),
+    "voxtral": ("VoxtralForConditionalGeneration", VOXTRAL),
+    "audioflamingo3": ("AudioFlamingo3ForConditionalGeneration", AUDIO_FLAMINGO3),
     "idefics3": ("Idefics3ForConditionalGeneration", IDEFICS3),
     "smolvlm": ("SmolVLMForConditionalGeneration", IDEFICS3),
     "internvl": ("InternVLForConditionalGeneration", INTERNVL),

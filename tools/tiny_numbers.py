@@ -31,7 +31,6 @@ EFFICIENT = {  # its first convolution has a fixed number of channels, times thi
 }
 NUMBERS: dict[str, dict[str, Any]] = {
     "bit": {"num_groups": 4},
-    "lilt": {"hidden_size": 24, "num_attention_heads": 2},
     "esmc": {"num_key_value_heads": 4},
     "glm5_next_text": {"num_key_value_heads": 4},
     "autoformer": {"lags_sequence": [1, 2]},

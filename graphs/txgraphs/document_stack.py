@@ -6,6 +6,7 @@ from txexport.contracts import names
 from txexport.spec import PageBiasSpec, TextStackSpec
 from txgraphs._graph import Graph
 from txgraphs.block import encoder_block
+from txgraphs.layout import last_layout_block, layout_block, layout_embedding
 from txgraphs.mask import biased_mask, padding_mask
 from txgraphs.page import page_bias, with_patches
 from txgraphs.position import positions, token_positions
@@ -34,10 +35,17 @@ def document_encoder(
     if isinstance(spec.relative, PageBiasSpec):
         bias = page_bias(spec.relative, graph / f"{stack}.relative", order, bbox)
         mask = graph.call(biased_mask, bias, mask, name="biased_mask")  # (B, N, S+P, S+P)
+    layout = None
+    if spec.layout is not None:
+        layout = layout_embedding(spec.layout, graph / f"{stack}.layout", bbox, rows)  # (B, S, L)
     for layer, block in enumerate(spec.layers):
         outputs.hidden(x)
-        x, *weights = encoder_block(
-            block, outputs.weighted, graph / f"{stack}.layers.{layer}", x, mask=mask, cos=None, sin=None
-        )
+        place = block, outputs.weighted, graph / f"{stack}.layers.{layer}"
+        if block.layout is None:
+            x, *weights = encoder_block(*place, x, mask=mask, cos=None, sin=None)
+        elif block.layout.ends:
+            x, *weights = last_layout_block(*place, x, layout, mask)
+        else:
+            x, layout, *weights = layout_block(*place, x, layout, mask)
         outputs.weights(*weights)
     return final_normed(spec, graph, stack, x, outputs)

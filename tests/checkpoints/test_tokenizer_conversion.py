@@ -11,6 +11,7 @@ import tiny_checkpoint
 import tiny_tokenizers
 import transformers
 from click.testing import CliRunner
+from helpers import sounded
 from helpers.project import ROOT
 from num2words import num2words
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
@@ -293,3 +294,18 @@ def test_models_that_read_no_text_want_no_tokenizer(checkpoint_of, tmp_path):
     result = CliRunner().invoke(main, ["export", str(folder), str(tmp_path / "out")])
     assert (result.exit_code, result.stderr) == (0, "")
     assert not (tmp_path / "out/tokenizer.json").exists()
+
+
+def test_mistral_s_tekken_json_is_converted(tmp_path):
+    """As published with Voxtral; files of before 2025 list no special tokens, which mistral-common knows."""
+    sounded.save_voxtral(tmp_path)
+    converted, original = tokenizer_json(tmp_path), transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert converted is not None
+    for text in ["", "<s>[INST]the cat, at 12 é[/INST]", " the  cat\n\n[BEGIN_AUDIO][AUDIO]漢"]:
+        assert Tokenizer.from_str(converted).encode(text).ids == original(text).input_ids
+    file = tmp_path / "tekken.json"
+    values = json.loads(file.read_text())
+    del values["special_tokens"]
+    file.write_text(json.dumps(values))
+    with pytest.warns(UserWarning, match="transformers could not make a tokenizer"):
+        assert tokenizer_json(tmp_path) is None

@@ -21,10 +21,12 @@ BUNDLES = [
     ("whisper", "static"),
     ("qwen2_audio", "static"),
     ("qwen2_audio", "dynamic"),
+    ("voxtral", "static"),
     ("florence2", "static"),
     ("florence2", "dynamic"),
     ("layoutlm", None),
     ("layoutlmv3", None),
+    ("lilt", None),
     ("mllama", "static"),
     ("mllama", "dynamic"),
 ]

@@ -56,6 +56,8 @@ UNREAD = {
             "qwen3_vl_moe",
             "lfm2_vl",
             "qwen2_audio",
+            "voxtral",
+            "audioflamingo3",
             "florence2",
             "mistral3",
             "mllama",

@@ -8,9 +8,12 @@ import tiny_checkpoint
 import tiny_tokenizers
 import transformers
 
-FAMILIES = ("layoutlm", "layoutlmv3")
+from helpers.tokenizer_folders import KINDS, tokenizer_of
+
+FAMILIES = ("layoutlm", "layoutlmv3", "lilt")
 HEADS = {"tag": "TokenClassification", "classify": "SequenceClassification", "answer": "QuestionAnswering"}
-NAMES = {"layoutlm": "LayoutLM", "layoutlmv3": "LayoutLMv3"}
+NAMES = {"layoutlm": "LayoutLM", "layoutlmv3": "LayoutLMv3", "lilt": "Lilt"}
+READS_IMAGES = ("layoutlmv3",)
 SIDE = 14  # pixels of an image's height and width
 LABELS = ["O", "B-TOTAL", "I-TOTAL", "DATE"]
 LIMIT = 72
@@ -28,7 +31,7 @@ def save(folder: Path, family: str, head: str = "tag", **config: Any) -> None:
     sizes["max_position_embeddings"] = LIMIT + (family != "layoutlm") * (1 + reader.pad_token_id)
     tiny_checkpoint.save(folder, family, name, **sizes | config)
     reader.save_pretrained(folder)
-    if family == "layoutlmv3":
+    if family in READS_IMAGES:
         images_of(family).save_pretrained(folder)
 
 
@@ -39,6 +42,9 @@ def tokenizer(family: str) -> Any:
         vocabulary = [word for word, _ in sorted(fast.get_vocab().items(), key=lambda one: one[1])]
         ids = {word: number for number, word in enumerate(vocabulary)}
         return transformers.BertTokenizer(vocab=ids, model_max_length=LIMIT)
+    if family == "lilt":  # as over XLM-RoBERTa; over RoBERTa it is LayoutLMv3's
+        pieces = json.loads(tokenizer_of(*KINDS["XLMRobertaTokenizer"]).to_str())["model"]["vocab"]
+        return transformers.LayoutXLMTokenizer(vocab=[*map(tuple, pieces)], model_max_length=LIMIT)
     model = json.loads(tiny_tokenizers.byte_level().backend_tokenizer.to_str())["model"]
     merges = [tuple(pair) for pair in model["merges"]]
     return transformers.LayoutLMv3Tokenizer(vocab=model["vocab"], merges=merges, model_max_length=LIMIT)

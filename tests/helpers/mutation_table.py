@@ -1214,6 +1214,23 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         pictures.features_one_place_later,
         pictures.each_row_from_the_first,
     ),
+    ("audioflamingo3", "static", "audio_encoder"): (
+        listening.padding_heard,
+        listening.linear_projector,
+        listening.unnormed_pairs,
+        listening.half_a_pair_counted,
+        listening.vectors_of_padding,
+    ),
+    ("voxtral", "static", "audio_encoder"): (
+        listening.pairs_one_vector_later,
+        listening.linear_projector,
+        pictures.images_exchanged,
+    ),
+    ("voxtral", "static", "model"): (
+        pictures.features_one_place_later,
+        pictures.features_in_reverse,
+        pictures.each_row_from_the_first,
+    ),
     ("florence2", "static", "vision_encoder"): (
         tasks.unscaled_channels,
         tasks.channels_of_all_groups,
@@ -1304,6 +1321,18 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         documents.patches_hidden,
         documents.page_without_its_norm,
         documents.words_behind_patches,
+    ),
+    ("lilt", None, "model"): (
+        common.ignore_mask,
+        documents.widths_for_heights,
+        documents.columns_for_rows,
+        documents.right_for_left,
+        documents.heights_of_the_page,
+        documents.layout_unscaled,
+        documents.layout_without_positions,
+        documents.layout_one_position_later,
+        documents.layout_unmoved,
+        documents.layout_keys_for_queries,
     ),
     ("colpali", None, "vision_encoder"): (pages.patches_in_reverse,),
     ("colpali", None, "model"): (

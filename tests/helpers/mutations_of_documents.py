@@ -1,4 +1,4 @@
-"""Mutations of words in their boxes: tables, coordinates, biases of places, patches of the page."""
+"""Mutations of words in their boxes: tables, coordinates, biases of places, patches, a flow of layout."""
 
 import numpy as np
 from onnx import numpy_helper
@@ -27,7 +27,8 @@ def _edge(model, name):
 
 def widths_for_heights(model):
     """The tables of widths and of heights exchanged."""
-    tables = node(function(model, "embedding"), "box_tables")
+    [owner] = [one for one in model.functions if any(node.op_type == "box_tables" for node in one.node)]
+    tables = node(owner, "box_tables")
     swap_inputs(tables, "width_weight", "height_weight")
 
 
@@ -118,3 +119,33 @@ def words_behind_patches(model):
     """Patches before the words."""
     joined = producer(function(model, "page_image"), "joined")
     joined.input[:] = reversed(joined.input)
+
+
+def layout_unscaled(model):
+    """Scores of layout divided by the square root of the words' head size."""
+    for name in ("layout_block", "last_layout_block"):
+        drop(node(function(model, name), "Mul"))
+
+
+def layout_without_positions(model):
+    """Layout of the boxes alone."""
+    drop(next(one for one in function(model, "layout_embedding").node if "placed" in one.output))
+
+
+def layout_one_position_later(model):
+    """Positions of layout as of the tokens after them."""
+    offset = next(one for one in function(model, "layout_embedding").node if one.op_type == "Constant")
+    set_constant(offset, constant_value(offset) - 1)
+
+
+def layout_unmoved(model):
+    """The last layer reads the layout that the first one reads."""
+    first, last = (node(model.graph, name) for name in ("layout_block", "last_layout_block"))
+    replace_input(last, first.output[1], first.input[1])
+
+
+def layout_keys_for_queries(model):
+    """Queries and keys of layout exchanged in the last layer."""
+    last = node(model.graph, "last_layout_block")
+    for part in ("weight", "bias"):
+        swap_inputs(last, f"layout.attention.q.{part}", f"layout.attention.k.{part}")

@@ -69,3 +69,8 @@ def vectors_of_padding(model):
 def masks_exchanged(model):
     """The lengths of sounds in reverse order."""
     through(model.graph, model.graph.input[1].name, "Slice", [-1], [-(2**31)], [0], [-1])
+
+
+def linear_projector(model):
+    """Two projections without the activation between them."""
+    drop(next(one for one in function(model, "connector").node if "wide" in one.output))

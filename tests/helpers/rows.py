@@ -139,6 +139,15 @@ ENCODERS = [
         "no biases, eps",
         {"has_relative_attention_bias": False, "layer_norm_eps": 1e-3},
     ),
+    *document("lilt", "Lilt"),
+    Row("lilt", "LiltModel", FEATURES, "as published", {"channel_shrink_ratio": 4, "type_vocab_size": 1}),
+    Row(
+        "lilt",
+        "LiltModel",
+        FEATURES,
+        "one layer, relu, eps",
+        {"num_hidden_layers": 1, "hidden_act": "relu", "layer_norm_eps": 1e-3, "pad_token_id": 0},
+    ),
     Row("esm", "EsmModel", FEATURES),
     Row("esm", "EsmModel", FEATURES, "ESM-1b", ESM1B),
     Row("esm", "EsmForMaskedLM", FILL),
@@ -818,6 +827,12 @@ SHALLOW_SOUNDS = {
     | {"encoder_layers": 1, "activation_function": "relu", "scale_embedding": True, "encoder_ffn_dim": 50},
     "text_config": tiny_checkpoint.QWEN2_AUDIO["text_config"] | {"num_key_value_heads": 1, "rope_theta": 5e5},
 }
+JOINED_SOUNDS = {
+    "audio_config": tiny_checkpoint.VOXTRAL["audio_config"]
+    | {"intermediate_size": 72, "activation_function": "relu", "num_hidden_layers": 1},
+    "text_config": tiny_checkpoint.VOXTRAL["text_config"] | {"model_type": "mistral", "rope_theta": 5e5},
+    "projector_hidden_act": "silu",
+}
 FOUR_SECTIONS = {
     "vision_config": {
         "spatial_merge_size": 3,
@@ -1209,6 +1224,16 @@ OTHERS = [
     Row("florence2", "Florence2ForConditionalGeneration", CONVERSE, "ReLU, one stage, scaled", ONE_STAGE),
     Row("qwen2_audio", "Qwen2AudioForConditionalGeneration", LISTEN),
     Row("qwen2_audio", "Qwen2AudioForConditionalGeneration", LISTEN, "ReLU, one layer", SHALLOW_SOUNDS),
+    Row("audioflamingo3", "AudioFlamingo3ForConditionalGeneration", LISTEN),
+    Row(
+        "audioflamingo3",
+        "AudioFlamingo3ForConditionalGeneration",
+        LISTEN,
+        "ReLU, without biases",
+        {"projector_hidden_act": "relu", "projector_bias": False},
+    ),
+    Row("voxtral", "VoxtralForConditionalGeneration", LISTEN),
+    Row("voxtral", "VoxtralForConditionalGeneration", LISTEN, "Mistral, pairs joined, SiLU", JOINED_SOUNDS),
     Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE),
     Row("paligemma", "PaliGemmaForConditionalGeneration", CONVERSE, "PaliGemma 2", GEMMA2),
     Row("qwen2_vl", "Qwen2VLForConditionalGeneration", CONVERSE),

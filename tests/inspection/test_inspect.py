@@ -32,6 +32,8 @@ from txexport.inspection.graph_stats import FunctionFacts, read_graph
 ELSEWHERE = {"esm": -7, "dinov2": -48, "dinov2_with_registers": -48, "gte": 100, "olmo": 48, "whisper": 48}
 ELSEWHERE |= {
     "qwen2_audio": 36,
+    "voxtral": 36,
+    "audioflamingo3": 36,
     "florence2": 5 * 36,
     "deberta": 48,
     "dinov3_vit": 48 - 48,
@@ -62,6 +64,8 @@ GROUPS = 2 * (7 * (16 + 4) + 3 * (16 * 16 + 16) + 2 * 16 + 16 * (2 + 4) + 2 + 4)
 ELSEWHERE |= {"rf_detr": -(GROUPS + 2256 + 16)}  # and a token for masks
 # And a position of no token, less statistics of batch norms and a bias of keys.
 ELSEWHERE |= {"lw_detr": 2 * 160 + 16 - (GROUPS + 2240 + 16)}
+# The last layer's layout, of which attention reads queries and keys alone.
+ELSEWHERE |= {"lilt": -(2 * (24 * 24 + 24) + 2 * 24 * 50 + 50 + 24 + 4 * 24)}
 ELSEWHERE |= {"upernet": 216 - 674}  # means and variances, less an auxiliary head
 ELSEWHERE |= {"vit_mae": 48 * 26}  # positions that are not learned
 ELSEWHERE |= {"glpn": 2 * 2 * (18 + 9), "resnet": 248}  # means and variances of batch norms

@@ -9,15 +9,23 @@ from txexport import families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import SpecError
 from txexport.spec import (
+    Activation,
+    AttentionSpec,
     BoxTablesSpec,
     DocumentSpec,
     EncoderSpec,
+    FeedForwardSpec,
     HeadKind,
     HeadSpec,
+    LayoutEmbeddingSpec,
+    LayoutFlowSpec,
     ModelSpec,
+    NormPlacement,
     NormSpec,
     PageBiasSpec,
     PageImageSpec,
+    PositionKind,
+    PositionSpec,
     RelativeSpec,
 )
 from txexport.spec.serialization import from_dict, to_dict
@@ -65,11 +73,21 @@ MODELS = {
     ),
     "boxes of words are read by a DocumentSpec alone": lambda s: EncoderSpec(s.encoder),
 }
+OWN = AttentionSpec(6, 3, 3, 2, causal=False)
 PARTS = {
     "1000 rows, expected one for each of 0 to 1000": lambda: BoxTablesSpec(1000, 4, 4),
     "longest is 1001, expected 1 to 1000": lambda: BoxTablesSpec(1001, 4, 4, True, 1001),
     "vectors of 4 and 5 numbers are added": lambda: BoxTablesSpec(1001, 4, 5),
     "bidirectional=False, every_layer=False": lambda: PageBiasSpec(RelativeSpec(8, 20, False), None, 1.0),
+    "LayoutEmbeddingSpec: positions are 'none', expected a table": lambda: LayoutEmbeddingSpec(
+        BoxTablesSpec(1001, 1, 1, True), PositionSpec(PositionKind.NONE), NormSpec(6, 1e-5)
+    ),
+    "expected plain bidirectional attention": lambda: LayoutFlowSpec(
+        replace(OWN, causal=True), None, NormSpec(6, 1e-5)
+    ),
+    "LayoutFlowSpec: norm or feed_forward is not as wide as attention, 6": lambda: LayoutFlowSpec(
+        OWN, FeedForwardSpec(7, 9, Activation.GELU), NormSpec(6, 1e-5)
+    ),
     "scale is 0.0": lambda: PageBiasSpec(RelativeSpec(8, 20, True), None, 0.0),
 }
 
@@ -91,3 +109,49 @@ def test_patches_of_another_kind_are_refused(spec):
     for changes in ({"tokens": 2}, {"any_size": True}, {"bias": False}, {"registers": 1}):
         with pytest.raises(SpecError, match="expected one learned token, positions of one size"):
             PageImageSpec(replace(patches, **changes), NormSpec(48, 1e-5))
+
+
+@pytest.fixture(scope="module")
+def flows(checkpoint_of) -> DocumentSpec:
+    return families.resolve(Checkpoint(checkpoint_of("lilt"))).spec
+
+
+def test_json_gives_the_same_flows(flows):
+    assert from_dict(ModelSpec, to_dict(flows)) == flows
+    assert flows.encoder.boxes.size == flows.encoder.hidden_size == 48
+    assert [block.layout.ends for block in flows.encoder.layers] == [False, True]
+
+
+def layers(stack, **changes):
+    return replace(stack, blocks=tuple(replace(block, **changes) for block in stack.blocks))
+
+
+def flow(stack, **changes):
+    return replace(
+        stack,
+        blocks=tuple(replace(block, layout=replace(block.layout, **changes)) for block in stack.blocks),
+    )
+
+
+FLOWS = {
+    "a layout of 24 numbers, but a layer has None": lambda s: layers(s, layout=None),
+    "a layout of None numbers, but a layer has LayoutFlowSpec": lambda s: replace(s, layout=None),
+    "the layout must end in the last layer alone": lambda s: replace(s, blocks=s.blocks[:1]),
+    "expected as of words": lambda s: replace(
+        s, layout=replace(s.layout, position=replace(s.layout.position, size=30))
+    ),
+    "a layout with AttentionSpec, placement 'pre'": lambda s: layers(s, placement=NormPlacement.PRE),
+    "layout has 6 heads, attention 3; expected as many": lambda s: flow(
+        s, attention=AttentionSpec(24, 6, 6, 4, causal=False)
+    ),
+    "boxes of words are read by a DocumentSpec alone": EncoderSpec,
+    "boxes or relative beside a layout, expected None": lambda s: DocumentSpec(
+        embedding(s, boxes=BoxTablesSpec(1001, 48, 48))
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", FLOWS)
+def test_contradictions_of_flows_are_refused(flows, reason):
+    with pytest.raises(SpecError, match=re.escape(reason)):
+        FLOWS[reason](flows.encoder)

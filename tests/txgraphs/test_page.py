@@ -5,15 +5,24 @@ from functools import partial
 import pytest
 import torch
 import txgraphs.inputs.tokens
+import txgraphs.layout
 import txgraphs.page as graphs
 import txmodels.inputs.tokens
+import txmodels.layout
 import txmodels.page as modules
 from helpers.twins import ABSENT, check, integers, random
 
 from txexport.parts.inputs.tokens import INPUT
 from txexport.spec import (
+    Activation,
+    AttentionSpec,
+    BlockSpec,
     BoxTablesSpec,
     EmbeddingSpec,
+    FeedForwardSpec,
+    LayoutEmbeddingSpec,
+    LayoutFlowSpec,
+    NormPlacement,
     NormSpec,
     PageBiasSpec,
     PageImageSpec,
@@ -22,6 +31,7 @@ from txexport.spec import (
     PositionSpec,
     RelativeSpec,
 )
+from txexport.spec.parameters import block, layout
 
 B, S, W, N, V = 2, 5, 12, 3, 30
 NORM = NormSpec(W, 1e-3)
@@ -79,3 +89,30 @@ def test_embedding(page):
     tokens = integers(V, B, S), torch.arange(S)[None], integers(2, B, S), ABSENT
     beside = {"boxes": boxes()} | ({} if page is None else {"pixel_values": random(B, 2, 7, 10)})
     check(module, partial(txgraphs.inputs.tokens.embedding, spec), *tokens, **beside)
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_layout_embedding(offset):
+    position = PositionSpec(PositionKind.LEARNED, 20, offset)
+    spec = LayoutEmbeddingSpec(JOINED, position, NormSpec(6, 1e-3))
+    module = txmodels.layout.LayoutEmbedding(spec)
+    assert {name: tuple(one.shape) for name, one in module.named_parameters()} == layout(spec)
+    function = partial(txgraphs.layout.layout_embedding, spec)
+    [y] = check(module, function, boxes(), torch.arange(S)[None])
+    assert y.shape == (B, S, 6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+def test_layout_block(last, weighted):
+    narrow, network = AttentionSpec(6, N, N, 2, causal=False), FeedForwardSpec(6, 10, Activation.GELU)
+    flow = LayoutFlowSpec(narrow, None if last else network, NormSpec(6, 1e-3))
+    sublayers = AttentionSpec(W, N, N, 4, causal=False), FeedForwardSpec(W, 20, Activation.GELU), NORM
+    spec = BlockSpec(*sublayers, NormPlacement.POST, layout=flow)
+    module = (txmodels.layout.LastLayoutBlock if last else txmodels.layout.LayoutBlock)(spec, weighted)
+    assert {name: tuple(one.shape) for name, one in module.named_parameters()} == block(spec)
+    build = txgraphs.layout.last_layout_block if last else txgraphs.layout.layout_block
+    mask = torch.ones(B, 1, S, S, dtype=torch.bool)
+    mask[0, :, :, 3:] = False
+    results = check(module, partial(build, spec, weighted), random(B, S, W), random(B, S, 6), mask)
+    assert len(results) == 1 + (not last) + weighted

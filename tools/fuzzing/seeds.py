@@ -91,6 +91,7 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "ocr_tags": ("layoutlm", "LayoutLMForTokenClassification", "wordpiece", {}),
     "ocr_labels": ("layoutlm", "LayoutLMForSequenceClassification", "wordpiece", {}),
     "ocr_answers": ("layoutlm", "LayoutLMForQuestionAnswering", "wordpiece", {}),
+    "ocr_layouts": ("lilt", "LiltForTokenClassification", "byte_level", {}),
     "pages": ("colqwen2", "ColQwen2ForRetrieval", "byte_level", {"vlm_config": {"image_token_id": IMAGE}}),
     "patches": ("owlvit", "OwlViTForObjectDetection", "clip", {"text_config": {"vocab_size": WORDS}}),
     "described": (

@@ -18,6 +18,7 @@ from txexport.checkpoints.sentencepiece_model import SPECIAL, UNIGRAM, numbered_
 from txexport.errors import CheckpointError, TxexportError, UnsupportedError, first_line, is_failure
 
 TOKENIZER = "tokenizer.json"
+LISTS = ("vocab.json", "tekken.json")  # of words; the latter is Mistral's
 NOWHERE = "\0"  # a prefix that no text contains: every normalizer of SentencePiece removes it
 
 
@@ -47,7 +48,7 @@ def tokenizer_json(folder: Path, model_type: str | None = None) -> str | None:
         if not is_failure(error):
             raise
         raise CheckpointError(f"{folder}: no tokenizer can be made of its vocabulary: {error}") from None
-    words = any(path.suffix in (".model", ".txt") or path.name == "vocab.json" for path in folder.iterdir())
+    words = any(path.suffix in (".model", ".txt") or path.name in LISTS for path in folder.iterdir())
     return _by_transformers(folder, model_type) if words else None
 
 

@@ -117,7 +117,7 @@ samples = click.option(
     "--architecture",
     metavar="CLASS",
     show_default="config.json's",
-    help="With --traced: the class of transformers, such as LiltModel.",
+    help="With --traced: the class of transformers, such as BrosModel.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing bundle.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object that describes the bundle.")

@@ -79,18 +79,22 @@ def table_of(config: Config, task: str, names: TensorNames) -> Table:
     """Map parameters to the tensor names of transformers."""
     family, text = _pictured.decoder(_untied(config), names, "qwen2", known=DECODERS)
     rules, drop = _pictured.decoder_rules(family, text, TEXT)
-    changed = whisper.encoder_rules()
-    encoder = changed | bart.stack_rules("encoder") | changed
-    sounds: Rules = {
-        key.replace("encoder.", "vision.", 1): taken(rule).renamed(_of_tower)
-        for key, rule in encoder.items()
-        if not key.startswith("encoder.final_norm")
-    }
+    sounds = tower_rules()
+    sounds.pop("vision.final_norm.*")
     connector: Rules = {
         "connector.norm.*": f"{TOWER}layer_norm.*",
         "connector.project.*": "multi_modal_projector.linear.*",
     }
     return Table(rules | sounds | connector, NAMING, drop)
+
+
+def tower_rules() -> Rules:
+    """Tensor names of the encoder of sounds."""
+    changed = whisper.encoder_rules()
+    encoder = changed | bart.stack_rules("encoder") | changed
+    return {
+        key.replace("encoder.", "vision.", 1): taken(rule).renamed(_of_tower) for key, rule in encoder.items()
+    }
 
 
 def _of_tower(name: str) -> str:

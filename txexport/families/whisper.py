@@ -45,12 +45,12 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
         config.integer("max_source_positions", 1500),
         Activation.GELU,  # the original ignores activation_function here
     )
-    encoder = SignalStackSpec(sound, _unmasked(layers.blocks), layers.num_layers, layers.final_norm)
+    encoder = SignalStackSpec(sound, unmasked(layers.blocks), layers.num_layers, layers.final_norm)
     if task == "audio-classification":
         return EncoderSpec(encoder, _labels(config), layer_sum=config.flag("use_weighted_layer_sum", False))
     decoder = bart.stack_spec(config, "decoder", NormPlacement.PRE, position, normed=False)
     head = HeadSpec(HeadKind.CAUSAL_LM, tied=config.flag("tie_word_embeddings", True))
-    decoder = replace(decoder, blocks=_unmasked(decoder.blocks))
+    decoder = replace(decoder, blocks=unmasked(decoder.blocks))
     return EncoderDecoderSpec(encoder, decoder, head, alignment=_alignment(config, decoder))
 
 
@@ -92,7 +92,7 @@ def _labels(config: Config) -> HeadSpec:
     )
 
 
-def _unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
+def unmasked(blocks: tuple[BlockSpec, ...]) -> tuple[BlockSpec, ...]:
     """`blocks` without an attention mask, since audio is not padded."""
     [block] = blocks
     if block.cross_attention is None:

@@ -83,7 +83,7 @@ OF_QUERIES = {
 }  # beside layers
 
 
-BEFORE = ("embedding", "layer_inputs", "expand", "relative", "squeeze", "layer_positions")
+BEFORE = ("embedding", "layer_inputs", "layout", "expand", "relative", "squeeze", "layer_positions")
 WITHOUT_CACHE = ("augmented_residual", "feed_forward", "adapter", "layer_input", "streams")
 
 
@@ -188,6 +188,9 @@ def _note(block: BlockSpec, name: str) -> str:
     if name == "streams":
         assert block.streams is not None
         return f"{block.streams.count} vectors of each token"
+    if name == "layout":
+        assert block.layout is not None
+        return f"{block.layout.hidden_size:,} numbers for each box, {heads(block.layout.attention)}"
     if name == "cross_attention":
         assert block.cross_attention is not None
         return f"to the encoder, {heads(block.cross_attention)}"

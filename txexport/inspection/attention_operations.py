@@ -137,7 +137,8 @@ def pairs(spec: Attention, length: int) -> int:
 def of_row(block: BlockSpec, size: int) -> dict[str, int]:
     """Operations of a layer's attention over a row of `size` tokens, by sublayer."""
     kinds = {name: getattr(block, name) for name in ("attention", "beside", "cross_attention")}
-    return {name: per_pair(kind) * pairs(kind, size) for name, kind in kinds.items() if kind is not None}
+    result = {name: per_pair(kind) * pairs(kind, size) for name, kind in kinds.items() if kind is not None}
+    return result if block.layout is None else result | {"layout": block.layout.operations * size**2}
 
 
 def of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:

@@ -9,11 +9,15 @@ from txexport.inspection import flops
 from txexport.inspection.flops import CacheBytes, Pass
 from txexport.parts import input_of
 from txexport.parts.inputs import reads_tokens
+from txexport.parts.inputs.tokens import BOX_TABLES
 from txexport.spec import ModelSpec
 
 LONGEST = 32_768  # tokens, for a model without a limit
 # Matrices without a product: relative positions, vectors of tiles, segments, the query of a pool.
-OTHER_TABLES = (".relative.weight", ".after.weight", ".attention.segment.weight", ".probe.weight")
+OTHER_TABLES = (
+    *(".relative.weight", ".after.weight", ".attention.segment.weight", ".probe.weight"),
+    *(".layout.position.weight", *(f".layout.boxes.{table}.weight" for table in BOX_TABLES)),
+)
 
 
 @dataclass(frozen=True)

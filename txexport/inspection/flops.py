@@ -38,7 +38,8 @@ OTHERS = (
     *(".attention.rate", "_position.weight", ".features.weight", ".attention.relative.weight"),
     *(".relative.up.weight", ".relative.down.weight"),
 )
-AROUND = ("layer_inputs", "expand", "merge")  # components with projections of each token beside the embedding
+# Components with projections of each token beside the embedding.
+AROUND = ("layer_inputs", "layout", "expand", "merge")
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def component(spec: ModelSpec, name: str) -> str:
         return "feed_forward"
     if part in ("layer_positions", "expand"):
         return "embedding"
-    if part == "layer_inputs":
+    if part in ("layer_inputs", "layout"):
         return "norms" if rest[0] == "norm" else "embedding"
     if part == "length_adapter":
         return _of_adapter(rest)
@@ -120,8 +120,8 @@ def component(spec: ModelSpec, name: str) -> str:
         return "norms" if inner == "norm" else "feed_forward"
     if sublayer == "streams":
         return "norms" if inner == "scale" or "norm" in rest else "feed_forward"
-    if sublayer == "adapter":
-        return inner if inner == "feed_forward" else "norms"
+    if sublayer in ("adapter", "layout"):
+        return inner if inner in COMPONENTS else "norms"
     return sublayer if sublayer in COMPONENTS and not inner.endswith("_norm") else "norms"
 
 

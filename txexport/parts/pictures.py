@@ -136,10 +136,12 @@ def _sound(
 ) -> tuple[PixelInputs, int]:
     """A random spectrogram, padding included, and the number of its vectors: by the sides of a `grid`.
 
-    Its frames are as few as make these vectors, or up to a half of one's more.
+    Its frames are as few as make these vectors, or up to a half of one's more. Without a mask, all are read.
     """
     bands, frames = spec.vision.embedding.shape
     each = 2 * spec.connector.consecutive
+    if not spec.vision.masked:
+        return {INPUT_FEATURES: random.standard_normal((1, bands, frames), np.float32)}, frames // each
     vectors = min(grid[0] * grid[1], frames // each)
     count = min(each * vectors - 1 + (grid[0] + 2 * grid[1]) % each, frames)
     mask = (np.arange(frames) < count)[None].astype(np.int64)

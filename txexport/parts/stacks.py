@@ -32,7 +32,7 @@ from txexport.spec import (
     TiledStackSpec,
 )
 from txexport.spec.lengths import adapter_of, behind, inside, least_behind, resampled, squeeze_of, strides
-from txexport.spec.parameters import block, feed_forward, layer_inputs, merging, stack_streams
+from txexport.spec.parameters import block, feed_forward, layer_inputs, layout, merging, stack_streams
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 QUERIES = (
@@ -224,6 +224,8 @@ def parameters(stack: StackSpec) -> Shapes:
     if isinstance(stack, TextStackSpec) and stack.layer_inputs is not None:
         inputs = layer_inputs(stack.layer_inputs, stack.hidden_size, stack.num_layers)
         shapes |= under("layer_inputs", inputs)
+    if isinstance(stack, TextStackSpec) and stack.layout is not None:
+        shapes |= under("layout", layout(stack.layout))
     if isinstance(stack, TextStackSpec) and stack.streams is not None:
         shapes |= stack_streams(stack.streams)
     if (squeeze := squeeze_of(stack)) is not None:

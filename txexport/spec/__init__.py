@@ -63,6 +63,7 @@ from txexport.spec.instance_masks import InstanceMasksSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, NetworkSpec
 from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
+from txexport.spec.layout import LayoutEmbeddingSpec, LayoutFlowSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.mamba import MambaSpec
 from txexport.spec.mamba2 import Mamba2Spec
@@ -206,6 +207,8 @@ __all__ = [
     "LatentAttentionSpec",
     "LayerInputSpec",
     "LayerInputsSpec",
+    "LayoutEmbeddingSpec",
+    "LayoutFlowSpec",
     "LengthAdapterSpec",
     "LinformerAttentionSpec",
     "LocalAttentionSpec",

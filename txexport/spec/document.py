@@ -31,8 +31,10 @@ class DocumentSpec:
 
     def __post_init__(self) -> None:
         stack = self.encoder
-        if stack.embedding.boxes is None:
+        if stack.boxes is None:
             raise SpecError("DocumentSpec: embedding.boxes is None, expected tables of boxes")
+        if stack.layout is not None and (stack.embedding.boxes is not None or stack.relative is not None):
+            raise SpecError("DocumentSpec: boxes or relative beside a layout, expected None")
         if self.head.kind not in HEADS or self.head.pick != Pick.FIRST:
             raise SpecError(
                 f"DocumentSpec: a head of kind '{self.head.kind}' that picks '{self.head.pick}'; expected "

@@ -15,8 +15,9 @@ from txexport.spec.feed_forward import (
     XieluFeedForwardSpec,
 )
 from txexport.spec.latent_attention import MaskedAttentionSpec
-from txexport.spec.layer_checks import check_gated, check_states
+from txexport.spec.layer_checks import check_gated, check_layout, check_states
 from txexport.spec.layer_inputs import LayerInputSpec
+from txexport.spec.layout import LayoutFlowSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
 from txexport.spec.relative_attention import (
@@ -64,7 +65,8 @@ class BlockSpec:
     `output_scale`, a learned number multiplies what the layer returns. With an `augmented_residual`, the
     input of attention takes part in the sum behind it. With `streams`, a token has several vectors, of which
     the sublayers read the first. Where the layer is `gated`, the tanh of a learned number
-    multiplies each sublayer's output (Alayrac et al. 2022, 2.2).
+    multiplies each sublayer's output (Alayrac et al. 2022, 2.2). A flow of `layout` beside that of the words
+    shares their attention.
 
     With a `convolution`, it is a layer of a Conformer (Gulati et al. 2020, 2.4): half the output of a
     feed-forward network is added, that of attention, that of the convolution, and half that of another
@@ -87,6 +89,7 @@ class BlockSpec:
     augmented_residual: AugmentedResidualSpec | None = None
     streams: StreamsSpec | None = None
     gated: bool = False
+    layout: LayoutFlowSpec | None = None
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
@@ -113,6 +116,7 @@ class BlockSpec:
         if self.cross_attention is not None:
             self._check_cross(self.cross_attention)
         check_gated(self)
+        check_layout(self)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
@@ -236,7 +240,8 @@ class BlockSpec:
         residual = ("augmented_residual",) if self.augmented_residual is not None else ()
         vector = ("layer_input",) if self.layer_input is not None else ()
         streams = ("streams",) if self.streams is not None else ()
-        return ("attention", *beside, *crossed, *residual, *fed, *adapted, *vector, *streams)
+        layout = ("layout",) if self.layout is not None else ()
+        return ("attention", *beside, *crossed, *residual, *fed, *adapted, *vector, *streams, *layout)
 
     @property
     def experts(self) -> ExpertsSpec | None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from txexport.errors import SpecError, positive
+from txexport.spec.attention import AttentionSpec
 from txexport.spec.bottleneck import BottleneckSpec
 from txexport.spec.enums import NormPlacement
 from txexport.spec.feed_forward import FeedForwardSpec
@@ -46,6 +47,25 @@ def check_gated(block: Any) -> None:
             f"'{block.placement}' and {type(block.feed_forward).__name__}; expected a plain layer of "
             f"attention and FeedForwardSpec, '{NormPlacement.PRE}', and gates where it attends to images"
         )
+
+
+def check_layout(block: Any) -> None:
+    """Raise SpecError for a layer with a flow of layout whose other parts do not fit."""
+    if block.layout is None:
+        return
+    kind, heads = block.attention, block.layout.attention.num_heads
+    plain = isinstance(kind, AttentionSpec) and kind == AttentionSpec(
+        kind.hidden_size, kind.num_heads, kind.num_heads, kind.head_dim, causal=False
+    )
+    fits = plain and block.placement == NormPlacement.POST and isinstance(block.feed_forward, FeedForwardSpec)
+    if not fits or block.sublayers != ("attention", "feed_forward", "layout") or block.gated:
+        raise SpecError(
+            f"BlockSpec: a layout with {type(kind).__name__}, placement '{block.placement}' and "
+            f"{', '.join(block.sublayers)}; expected plain bidirectional attention, FeedForwardSpec and "
+            f"'{NormPlacement.POST}' alone"
+        )
+    if heads != kind.num_heads:
+        raise SpecError(f"BlockSpec: layout has {heads} heads, attention {kind.num_heads}; expected as many")
 
 
 def check_states(block: Any) -> None:

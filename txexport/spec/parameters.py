@@ -8,6 +8,7 @@ from typing import assert_never
 from txexport.spec import (
     AugmentedResidualSpec,
     BlockSpec,
+    BoxTablesSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
     ConvolvedMergingSpec,
@@ -16,6 +17,8 @@ from txexport.spec import (
     FeedForwardSpec,
     LayerInputSpec,
     LayerInputsSpec,
+    LayoutEmbeddingSpec,
+    LayoutFlowSpec,
     NetworkSpec,
     NormPlacement,
     QueryPoolingSpec,
@@ -167,7 +170,38 @@ def block(spec: BlockSpec) -> Shapes:
         shapes |= under("augmented_residual", augmented_residual(spec.augmented_residual))
     if spec.streams is not None:
         shapes |= under("streams", streams(spec.streams))
+    if spec.layout is not None:
+        shapes |= under("layout", layout_flow(spec.layout))
     return shapes
+
+
+def layout_flow(spec: LayoutFlowSpec) -> Shapes:
+    """Attention and the network, each with its norm; of a last layer, queries and keys."""
+    inner = attention(spec.attention)
+    if spec.feed_forward is None:
+        return under("attention", {name: shape for name, shape in inner.items() if name[0] in "qk"})
+    return {
+        **under("attention", inner),
+        **under("attention_norm", norm(spec.norm)),
+        **under("feed_forward", dense_feed_forward(spec.feed_forward)),
+        **under("feed_forward_norm", norm(spec.norm)),
+    }
+
+
+def layout(spec: LayoutEmbeddingSpec) -> Shapes:
+    """The tables of boxes, their projection, the table of positions, and the norm."""
+    return {
+        **under("boxes", box_tables(spec.boxes)),
+        **under("project", linear(spec.boxes.size, spec.hidden_size, True)),
+        "position.weight": (spec.position.size, spec.hidden_size),
+        **under("norm", norm(spec.norm)),
+    }
+
+
+def box_tables(spec: BoxTablesSpec) -> Shapes:
+    """The tables of edges, heights and widths."""
+    edges: Shapes = {f"{table}.weight": (spec.rows, spec.edge_size) for table in ("x", "y")}
+    return edges | {f"{table}.weight": (spec.rows, spec.extent_size) for table in ("height", "width")}
 
 
 def augmented_residual(spec: AugmentedResidualSpec) -> Shapes:

@@ -13,10 +13,11 @@ from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.layer_inputs import LayerInputsSpec
+from txexport.spec.layout import LayoutEmbeddingSpec
 from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.norm import NormSpec
-from txexport.spec.page import PageBiasSpec
+from txexport.spec.page import BoxTablesSpec, PageBiasSpec
 from txexport.spec.proposal_stack import ProposalStackSpec
 from txexport.spec.query_stack import QueryStackSpec
 from txexport.spec.relative_attention import DisentangledAttentionSpec, TransformerXLAttentionSpec
@@ -49,7 +50,7 @@ class TextStackSpec:
     Layer i has the block `blocks[i % len(blocks)]`, so one block is enough for a stack of equal layers.
     `relative` is the position bias that all layers share, of boxes on a page too, or the vectors of relative
     positions that they project. With `layer_inputs`, each layer reads a vector made of the token's id and
-    embedding.
+    embedding. With a `layout`, each layer has a second flow, of the words' layout on a page.
     """
 
     embedding: EmbeddingSpec
@@ -58,11 +59,13 @@ class TextStackSpec:
     final_norm: NormSpec | None = None
     relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | PageBiasSpec | VectorsSpec | None = None
     layer_inputs: LayerInputsSpec | None = None
+    layout: LayoutEmbeddingSpec | None = None
 
     def __post_init__(self) -> None:
         check_layers(self)
         self._check_shared()
         self._check_layer_inputs()
+        self._check_layout()
         first = next((block for block in self.blocks if block.has_keys), self.blocks[0])
         if self.stateful and self.relative is not None:
             raise SpecError("TextStackSpec: relative is given, expected None in a stack with states")
@@ -151,6 +154,26 @@ class TextStackSpec:
                     f"TextStackSpec: layers with {self.streams} and {block.streams}; expected equal streams"
                 )
 
+    def _check_layout(self) -> None:
+        """Raise SpecError unless all layers have a flow of layout, which ends in the last, or none."""
+        width = None if self.layout is None else self.layout.hidden_size
+        flows = [block.layout for block in self.layers]
+        if any((None if flow is None else flow.hidden_size) != width for flow in flows):
+            raise SpecError(f"TextStackSpec: a layout of {width} numbers, but a layer has {flows[0]}")
+        ends = [flow is not None and flow.ends for flow in flows]
+        if self.layout is not None and ends != [False] * (self.num_layers - 1) + [True]:
+            raise SpecError("TextStackSpec: the layout must end in the last layer alone")
+        if self.layout is not None and self.layout.position != self.embedding.position:
+            raise SpecError(
+                f"TextStackSpec: positions of the layout are {self.layout.position}, expected as of words, "
+                f"{self.embedding.position}"
+            )
+
+    @property
+    def boxes(self) -> BoxTablesSpec | None:
+        """The tables of words' boxes on a page; None without any."""
+        return self.embedding.boxes if self.layout is None else self.layout.boxes
+
     @property
     def hidden_size(self) -> int:
         """Width of the hidden states."""
@@ -232,7 +255,7 @@ def check_stateless(owner: object, stack: StackSpec) -> None:
     """
     if isinstance(stack, TiledStackSpec):
         raise SpecError(f"{type(owner).__name__}: TiledStackSpec is of a CrossVisionLanguageSpec alone")
-    if isinstance(stack, TextStackSpec) and stack.embedding.boxes is not None:
+    if isinstance(stack, TextStackSpec) and stack.boxes is not None:
         raise SpecError(f"{type(owner).__name__}: boxes of words are read by a DocumentSpec alone")
     if isinstance(stack, TextStackSpec) and (
         stack.layer_inputs is not None

@@ -32,8 +32,9 @@ class VisionLanguageSpec:
     - Images of any size: as packed patches, for a decoder with 3D positions (M-RoPE; Wang et al. 2024, 2.1);
       as patches with a mask, as in SigLIP 2; or as pixels, whose neighbouring patches a `merger` may join.
       With the latter two, positions are those of the tokens.
-    - Sounds: log-mel spectrograms of one length with a mask of their frames. Vectors of padding are left out,
-      so a sound has as many as its length says (Chu et al. 2024, 2).
+    - Sounds: log-mel spectrograms of one length. With a mask of their frames, vectors of padding are left
+      out, so a sound has as many as its length says (Chu et al. 2024, 2); without, padding is read as sound,
+      and longer sounds are several spectrograms (Liu et al. 2025, 2.1).
     - `mutual`: the tokens of an image, or of a prompt, attend to each other, so all of them are read in one
       step. For images there are no graphs for other clients, which cannot tell images apart from texts.
     - `deep`: outputs of these layers of the image encoder pass a `deep_connector` each and are added after
@@ -111,18 +112,17 @@ class VisionLanguageSpec:
             )
 
     def _check_sounds(self, length: int) -> None:
-        """Raise SpecError unless the connector joins all of the `length` vectors of a masked sound."""
+        """Raise SpecError unless the connector joins all of the `length` vectors of a sound."""
         connector = self.connector
         read = connector.hidden_size, connector.size, connector.merged, connector.grid, connector.skipped
         if (
             read != (self.vision.hidden_size, self.decoder.hidden_size, 1, None, 0)
-            or not self.vision.masked
             or length % connector.consecutive
             or (self.axes, self.mutual, self.tiled, self.mosaic) != (0, None, False, None)
         ):
             raise SpecError(
-                f"VisionLanguageSpec: sounds of {length} vectors with masked={self.vision.masked}, positions "
-                f"on {self.axes or 1} axes and {connector}; expected a mask, 1 axis, and a connector of "
+                f"VisionLanguageSpec: sounds of {length} vectors, positions on {self.axes or 1} axes and "
+                f"{connector}; expected 1 axis, and a connector of "
                 f"{self.vision.hidden_size} numbers to {self.decoder.hidden_size} that joins all vectors"
             )
 

@@ -108,6 +108,7 @@ _ROWS = {  # by name, without "Tokenizer"
     ),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
     "LayoutLMv3": _row(ROBERTA, "layoutlmv3"),
+    "LayoutXLM": _row(ROBERTA),
     "Llama": _row(LLAMA_TOKENS, aliases="Phi3"),
     "MBart": _row(ROBERTA, "mbart"),
     "MBart50": _row("- </s> <unk> </s> <pad> <s> <mask>"),
@@ -118,8 +119,8 @@ _ROWS = {  # by name, without "Tokenizer"
     "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
     "Qwen2": _row(
         "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
-        "colqwen2 internvl qwen2 qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_moe qwen3_next "
-        "qwen3_vl qwen3_vl_moe",
+        "audioflamingo3 colqwen2 internvl qwen2 qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_moe "
+        "qwen3_next qwen3_vl qwen3_vl_moe",
     ),
     "Qwen3_5": _row(
         "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
@@ -128,7 +129,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
         ROBERTA,
-        "bart clap data2vec-text florence2 longformer roberta roberta-prelayernorm",
+        "bart clap data2vec-text florence2 lilt longformer roberta roberta-prelayernorm",
         aliases="Bart LED Longformer Mvp",
     ),
     "Siglip2": _row("<bos> <eos> <unk> - <pad> - <mask>", "siglip2"),
@@ -155,13 +156,14 @@ _ROWS = {  # by name, without "Tokenizer"
     "Tapas": _row(types=True),
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
-Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
+Flaubert GPTNeoXJapanese GPTSw3 Lasr Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
 _GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
 glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
 granitemoeshared hyperclovax llava llava_next minimax_m2 ministral3 mistral mistral3 mixtral modernbert
-modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 xlm-roberta-xl"""
+modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe smolvlm stablelm umt5 voxtral
+xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),

@@ -37,5 +37,6 @@ ROWS = (
         HeadKind.SPANS,
         "AutoModelForDocumentQuestionAnswering",
         ("answer_page",),
+        auto_classes={"lilt": "AutoModelForQuestionAnswering"},
     ),
 )

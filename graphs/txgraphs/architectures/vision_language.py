@@ -44,9 +44,16 @@ def vision_language_models(
 
 
 def _sounds(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
-    """input_features (I,bands,frames), feature_attention_mask (I,frames) -> audio_features (N,W)."""
+    """input_features (I,bands,frames) -> audio_features (N,W), without those of padding if it has a mask.
+
+    The mask is feature_attention_mask (I,frames).
+    """
     x, mask = signal_encoder(spec.vision, graph, inputs, Given(), "vision")  # (I, S, W), (I, S)
     features = connector(spec.connector, graph / "connector", x)
+    if mask is None:
+        return {
+            names.AUDIO_FEATURES: graph.op.Reshape(features, graph.constant("every", [-1, spec.features]))
+        }
     real = real_vectors(spec.connector.consecutive)
     return {names.AUDIO_FEATURES: graph.call(real, features, mask, name="real")}  # (N, W)
 

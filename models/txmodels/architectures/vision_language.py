@@ -66,11 +66,18 @@ class VisionLanguageModel(nn.Module):
             features = torch.cat([features, *deep], dim=-1)
         return {names.IMAGE_FEATURES: features[0] if grids else features}
 
-    def sounds(self, input_features: Tensor, feature_attention_mask: Tensor) -> dict[str, Tensor]:
-        """input_features (I,bands,frames), feature_attention_mask (I,frames) -> audio_features (N,W)."""
+    def sounds(
+        self, input_features: Tensor, feature_attention_mask: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """input_features (I,bands,frames) -> audio_features (N,W), without those of padding if it has a mask.
+
+        The mask is feature_attention_mask (I,frames).
+        """
         x, mask = self.vision(input_features, feature_attention_mask)  # (I, S, W), (I, S)
-        features = real_vectors(self.spec.connector.consecutive, self.connector(x), mask)  # (N, W)
-        return {names.AUDIO_FEATURES: features}
+        features = self.connector(x)
+        if mask is None:
+            return {names.AUDIO_FEATURES: features.flatten(0, 1)}  # (N, W)
+        return {names.AUDIO_FEATURES: real_vectors(self.spec.connector.consecutive, features, mask)}
 
     def media(self, **inputs: Tensor) -> dict[str, Tensor]:
         """As `sounds` where the spec has sounds, else as `images`."""

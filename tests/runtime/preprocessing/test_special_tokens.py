@@ -28,6 +28,7 @@ UNIGRAM = {
     "Barthez",
     "Camembert",
     "DebertaV2",
+    "LayoutXLM",
     "MBart",
     "MBart50",
     "Nllb",

@@ -20,7 +20,7 @@ from txexport.cli.main import main
 from txexport.errors import InputError
 from txexport.runtime.batches import longest_text
 
-FAMILIES = document_families.FAMILIES
+FAMILIES, READS_IMAGES = document_families.FAMILIES, document_families.READS_IMAGES
 WORDS = ["Anna", "works", "in", "Paris,", "total:", "3.50", "the", "cat", "東京", "[SEP]", "a/b", "lives"]
 SAME = 2e-6
 
@@ -34,7 +34,7 @@ def page(count, image=True, start=0):
 
 
 def pages_of(family, *counts):
-    return [page(count, family != "layoutlm") for count in counts]
+    return [page(count, family in READS_IMAGES) for count in counts]
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -65,6 +65,8 @@ def inputs_of(checkpoint, family, value, question=None):
     if family != "layoutlm":
         read = (texts,) if question is None else (question, texts)
         inputs = reader(*read, boxes=boxes, return_tensors="pt")
+        if family not in READS_IMAGES:
+            return inputs
         images = transformers.AutoImageProcessor.from_pretrained(checkpoint, backend="pil", apply_ocr=False)
         return inputs | {"pixel_values": images(value["image"], return_tensors="pt")["pixel_values"]}
     read = (texts,) if question is None else (question.split(), texts)
@@ -169,7 +171,7 @@ def test_long_pages_are_read_in_windows_as_by_the_librarys_tokenizer(models, fam
         ids = torch.tensor([windows["input_ids"][row]])
         boxes = boxes_of(reader, family, windows, row, value)
         inputs = {"input_ids": ids, "bbox": torch.tensor([boxes])}
-        if family != "layoutlm":
+        if family in READS_IMAGES:
             short = page(2) | {"image": value["image"]}
             inputs["pixel_values"] = inputs_of(checkpoint, family, short)["pixel_values"]
         logits[row] = outputs_of(checkpoint, "AutoModelForTokenClassification", inputs).logits[0]
@@ -313,7 +315,7 @@ def test_bundles_are_verified_with_their_tokenizers_and_image_processors(models,
     result = txexport.verify(model.bundle.folder, source=checkpoint, cases="quick")
     assert result.ok
     checked = {case.name for case in result.cases if not case.skipped}
-    assert {"tokenizer"} | ({"image processor"} if family == "layoutlmv3" else set()) <= checked
+    assert {"tokenizer"} | ({"image processor"} if family in READS_IMAGES else set()) <= checked
 
 
 def test_a_tokenizer_is_built_as_its_class_builds_it(tmp_path):
@@ -396,3 +398,19 @@ def test_commands_that_read_texts_name_the_one_for_pages(models, command):
     result = CliRunner().invoke(main, [command, str(model.bundle.folder), *texts])
     assert result.exit_code == 2
     assert "tag_words" in result.stderr
+
+
+def test_lilt_over_roberta_has_the_tokenizer_of_layoutlmv3(tmp_path):
+    reader = document_families.tokenizer("layoutlmv3")
+    sizes = {"vocab_size": len(reader), "pad_token_id": reader.pad_token_id}
+    document_families.save(tmp_path / "ck", "lilt", **sizes, type_vocab_size=1)
+    reader.save_pretrained(tmp_path / "ck")
+    txexport.export(tmp_path / "ck", tmp_path / "out", only="native")
+    model = txexport.load(tmp_path / "out", device="cpu", threads=1)
+    value = page(9, False)
+    inputs = inputs_of(tmp_path / "ck", "lilt", value)
+    logits = outputs_of(tmp_path / "ck", "AutoModelForTokenClassification", inputs).logits
+    shares = logits.softmax(2)[0, first_tokens(tmp_path / "ck", "lilt", value)]
+    np.testing.assert_allclose([one["score"] for one in model.tag_words(value)], shares.amax(1), atol=SAME)
+    result = txexport.verify(tmp_path / "out", cases="quick")
+    assert "tokenizer" in {case.name for case in result.cases if case.ok and not case.skipped}

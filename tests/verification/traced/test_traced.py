@@ -249,11 +249,11 @@ def test_the_command_line(labeller, tmp_path):
     )
     assert refused.exit_code == 2
     assert "--dtype cannot be given with --traced" in refused.output
-    config = transformers.LiltConfig(
-        vocab_size=99, hidden_size=32, num_hidden_layers=1, num_attention_heads=4
+    config = transformers.BrosConfig(
+        vocab_size=99, hidden_size=64, num_hidden_layers=1, num_attention_heads=4
     )
-    transformers.LiltForTokenClassification(config).save_pretrained(tmp_path / "lilt")
-    unknown = CliRunner().invoke(main, ["export", str(tmp_path / "lilt"), str(tmp_path / "y")])
+    transformers.BrosForTokenClassification(config).save_pretrained(tmp_path / "bros")
+    unknown = CliRunner().invoke(main, ["export", str(tmp_path / "bros"), str(tmp_path / "y")])
     assert "export --traced" in unknown.output
     written = CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x"), "--traced", "--json"])
     assert json.loads(written.output)["varied"] == ["batch_size", "sequence_length"]

@@ -22,6 +22,12 @@ AROUND = template(
     "cls_token",
     "sep_token",
 )
+ENDS = template(
+    "{cls_token} $A {sep_token}",
+    "{cls_token} $A {sep_token} {sep_token} $B {sep_token}",
+    "cls_token",
+    "sep_token",
+)
 TWICE = template(
     "{bos_token} $A {eos_token}",
     "{bos_token} $A {eos_token} {eos_token} $B {eos_token}",
@@ -113,6 +119,15 @@ def xlm_roberta(settings: Settings, file: TokenizerFile) -> Built:
     """XLMRobertaTokenizer."""
     tokenizer = unigram(file.unigram(3), precompiled(file), _scheme(settings), cut=True)
     return Built(tokenizer, settings.tokens("XLMRobertaTokenizer"), post=TWICE)
+
+
+def layoutxlm(settings: Settings, file: TokenizerFile) -> Built:
+    """LayoutXLMTokenizer, which reads words; several spaces are one piece."""
+    tokens = settings.tokens("LayoutXLMTokenizer")
+    tokens["mask_token"] = left(tokens["mask_token"])
+    spaces = [normalizers.Strip(left=False), normalizers.Replace(Regex(" {2,}"), SPACE)]
+    tokenizer = unigram(file.unigram(3), spaces, _scheme(settings), cut=False)
+    return Built(tokenizer, tokens, post=ENDS)
 
 
 def camembert(settings: Settings, file: TokenizerFile) -> Built:
@@ -241,6 +256,7 @@ CLASSES: dict[str, Callable[[Settings, TokenizerFile], Built]] = {
     "CodeLlamaTokenizer": code_llama,
     "DebertaV2Tokenizer": deberta_v2,
     "GemmaTokenizer": gemma,
+    "LayoutXLMTokenizer": layoutxlm,
     "LlamaTokenizer": llama,
     "PegasusTokenizer": pegasus,
     "RemBertTokenizer": rembert,

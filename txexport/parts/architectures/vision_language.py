@@ -95,7 +95,8 @@ class VisionLanguage:
             images = replace(images, merged_patches=merged, vector_side=spec.square)
         if spec.sounds:
             frames = 2 * spec.connector.consecutive
-            images = replace(images, least_samples=frames - 1, vector_stride=frames)
+            least = frames - 1 if spec.vision.masked else 0  # 0 where padding is read too
+            images = replace(images, least_samples=least, vector_stride=frames)
         elif spec.any_size and spec.mosaic is None:
             images = replace(images, patch_heads=spec.vision.blocks[0].attention.num_heads)
         earlier = {

@@ -15,7 +15,6 @@ from txexport.parts.inputs.patches import INPUT as PATCHES
 from txexport.parts.part import Shape, SignalCase, Sources
 from txexport.spec import (
     AlibiSpec,
-    BoxTablesSpec,
     EmbeddingSpec,
     MaskedAttentionSpec,
     PageBiasSpec,
@@ -27,6 +26,7 @@ from txexport.spec import (
     SinusoidVectorsSpec,
     TextStackSpec,
 )
+from txexport.spec.parameters import box_tables
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 BOX_TABLES = ("x", "y", "height", "width")
@@ -53,7 +53,7 @@ class Tokens:
         inputs += [names.TOKEN_TYPE_IDS] * (stack.token_types > 1)
         inputs += [names.GLOBAL_ATTENTION_MASK] * stack.global_tokens
         tokens = tuple(ints(name, *rows) for name in inputs)
-        if stack.embedding.boxes is not None:
+        if stack.boxes is not None:
             tokens = *tokens, ints(names.BBOX, *rows, 4)
         if stack.embedding.page is not None:
             shape = stack.embedding.page.patches.shape
@@ -90,7 +90,7 @@ class Tokens:
         if embedding.task_type_vocab_size:
             shapes["task.weight"] = (embedding.task_type_vocab_size, size)
         if embedding.boxes is not None:
-            shapes |= under("boxes", _box_tables(embedding.boxes))
+            shapes |= under("boxes", box_tables(embedding.boxes))
         if embedding.norm is not None:
             shapes |= under("norm", norm(embedding.norm))
         if embedding.factored_size is not None:
@@ -120,7 +120,7 @@ class Tokens:
             *([f"{stack.layer_inputs.size:,} numbers for each layer"] if stack.layer_inputs else []),
             *([f"{embedding.type_vocab_size} segments"] if embedding.type_vocab_size > 1 else []),
             _positions(stack),
-            *(["boxes of words"] if embedding.boxes is not None else []),
+            *(["boxes of words"] if stack.boxes is not None else []),
             *([_image(embedding.page)] if embedding.page is not None else []),
         ]
 
@@ -133,12 +133,6 @@ class Tokens:
     def cases(self, stack: TextStackSpec, vectors: int) -> Iterator[SignalCase]:
         """None: the architecture has the cases of texts."""
         return iter(())
-
-
-def _box_tables(boxes: BoxTablesSpec) -> Shapes:
-    """The tables of edges, heights and widths."""
-    sizes = dict.fromkeys(BOX_TABLES, boxes.edge_size) | dict.fromkeys(BOX_TABLES[2:], boxes.extent_size)
-    return {f"{table}.weight": (boxes.rows, size) for table, size in sizes.items()}
 
 
 def _image(page: PageImageSpec) -> str:

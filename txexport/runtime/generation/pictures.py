@@ -126,7 +126,8 @@ def _inputs(bundle: LoadedBundle, pieces: Piece) -> Iterator[Arrays]:
             raise InputError(
                 f"a spectrogram is {shape[1:]}, expected {tuple(read[INPUT_FEATURES].shape[1:])}"
             )
-        yield pieces.inputs
+        for number in range(len(pieces.inputs[INPUT_FEATURES])):
+            yield {name: array[number : number + 1] for name, array in pieces.inputs.items()}
     elif bundle.crosses_images:
         assert isinstance(pieces, Tiles)
         yield inputs_of(bundle, pieces)
@@ -152,8 +153,9 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
     indices, inputs = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*images]
     grids = [grid_of(bundle, one) for one in inputs]
     lengths = [length_of(bundle, one) for one in inputs]
+    sound = "sound" if bundle.stage(bundle.media_role).facts.least_samples else "spectrogram"
+    what = sound if bundle.reads_sounds else "image"
     if len(indices) != sum(lengths):
-        what = "sound" if bundle.reads_sounds else "image"
         raise InputError(
             f"a prompt has {counted(len(indices), 'token')} for {what}s, expected {sum(lengths)} for "
             f"{counted(len(inputs), what)}"
@@ -165,7 +167,6 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
         before += length
         runs = np.split(slots, np.flatnonzero(np.diff(slots) > 1) + 1)
         if len(runs) > 1 and not apart:
-            what = "sound" if bundle.reads_sounds else "image"
             raise InputError(f"the {length} tokens for {what} {number + 1} of a prompt are not in one piece")
         vectors = _features(bundle, image, digest)
         if len(runs) == 1:
@@ -192,6 +193,8 @@ def length_of(bundle: LoadedBundle, image: Mapping[str, np.ndarray]) -> int:
         return vectors_of_sound(
             int(image[FEATURE_ATTENTION_MASK].sum()), facts.least_samples, facts.vector_stride
         )
+    if INPUT_FEATURES in image:
+        return image[INPUT_FEATURES].shape[2] // facts.vector_stride
     if facts.tile_side:
         return vectors_of(image[TILE_GRID][0].tolist(), facts.tile_side)
     if SPATIAL_SHAPES in image:

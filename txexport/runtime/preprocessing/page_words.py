@@ -121,11 +121,14 @@ class SpecialBoxes:
 
 
 def special_boxes(settings: Mapping[str, Any], model_type: str) -> SpecialBoxes:
-    """The boxes of special tokens, by tokenizer_config.json; LayoutLM's separators are at the page's end.
+    """The boxes of special tokens, by tokenizer_config.json, or of its class.
+
+    Separators of LayoutLM, and of LayoutXLM's tokenizer, are at the page's end.
 
     Raises BundleError for boxes that are no four numbers.
     """
-    end = SIDE if model_type == "layoutlm" else 0
+    kind = str(settings.get("tokenizer_class")).removesuffix("Fast")
+    end = SIDE if model_type == "layoutlm" or kind == "LayoutXLMTokenizer" else 0
     read = []
     for name, default in (("cls_token_box", 0), ("sep_token_box", end)):
         box = settings.get(name, [default] * 4)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from txexport.bundle import read_json
 from txexport.contracts.names import FEATURE_ATTENTION_MASK, INPUT_FEATURES
-from txexport.errors import BundleError, InputError, counted
+from txexport.errors import BundleError, InputError, counted, shown
 from txexport.runtime.bundle_files import BundleFiles
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.audio import read_sound
@@ -42,6 +43,32 @@ QWEN2_AUDIO = """
     {{- '<|im_start|>assistant\n' }}
 {%- endif %}"""
 
+# The form of Mistral's tokenizers from the seventh on, which have no template
+VOXTRAL = """<s>
+{%- for message in messages %}
+    {%- set open, close = '[INST]', '[/INST]' %}
+    {%- if message['role'] == 'system' %}
+        {%- set open, close = '[SYSTEM_PROMPT]', '[/SYSTEM_PROMPT]' %}
+    {%- elif message['role'] == 'assistant' %}
+        {%- set open, close = '', '</s>' %}
+    {%- endif %}
+    {{- open }}
+    {%- if message['content'] is string %}
+        {{- message['content'] }}
+    {%- else %}
+        {%- for content in message['content'] %}
+            {%- if content['type'] == 'audio' %}
+                {{- '[BEGIN_AUDIO][AUDIO]' }}
+            {%- elif 'text' in content %}
+                {{- content['text'] }}
+            {%- endif %}
+        {%- endfor %}
+    {%- endif %}
+    {{- close }}
+{%- endfor %}"""
+TEMPLATES = {"<|AUDIO|>": QWEN2_AUDIO, "[AUDIO]": VOXTRAL}  # by the token of sounds
+LONGEST = 86_400  # seconds
+
 
 @dataclass(frozen=True)
 class Sound:
@@ -55,7 +82,8 @@ class Sound:
 class SoundPrompts:
     """The files of a bundle whose prompts have sounds, and the id of their token.
 
-    A sound has `least` frames or more, and a vector for every `stride` of them.
+    A sound has `least` frames or more, and a vector for every `stride` of them. Where `least` is 0, it is
+    padded to one or several spectrograms, whose padding has vectors too.
     """
 
     files: BundleFiles
@@ -87,14 +115,46 @@ class SoundPrompts:
 
     def _sound(self, source: Any) -> Sound:
         extractor = self.files.log_mel
-        samples = read_sound(source, extractor.rate, None, extractor.samples)
-        features, frames = extractor.spectrogram(samples), math.ceil(len(samples) / extractor.hop)
-        if frames < self.least:
-            expected = (self.least - 1) * extractor.hop + 1
+        if not self.least:
+            return self._padded(extractor.read(source))
+        samples = read_sound(source, extractor.rate, None, self.longest)
+        expected = (self.least - 1) * extractor.hop + 1
+        if len(samples) < expected:
             raise InputError(f"a sound has {len(samples):,} samples, expected {expected:,} or more")
-        mask = (np.arange(features.shape[1]) < frames).astype(np.int64)
-        inputs = {INPUT_FEATURES: features[None], FEATURE_ATTENTION_MASK: mask[None]}
-        return Sound(inputs, vectors_of_sound(frames, self.least, self.stride))
+        parts = np.split(samples, range(extractor.samples, len(samples), extractor.samples))
+        parts = [part for part in parts if len(part) >= expected]  # the last one may have no vector
+        features = np.stack([extractor.spectrogram(part) for part in parts])
+        frames = [math.ceil(len(part) / extractor.hop) for part in parts]
+        mask = (np.arange(features.shape[2]) < np.array(frames)[:, None]).astype(np.int64)
+        vectors = sum(vectors_of_sound(count, self.least, self.stride) for count in frames)
+        return Sound({INPUT_FEATURES: features, FEATURE_ATTENTION_MASK: mask}, vectors)
+
+    @property
+    def longest(self) -> int:
+        """The most samples of a sound: those of a spectrogram, or of the parts that a processor makes of it.
+
+        Raises BundleError for a damaged setting of that processor, Audio Flamingo 3's.
+        """
+        most, rate = self.files.log_mel.samples, self.files.log_mel.rate
+        settings = read_json(self.files.folder / "processor_config.json", missing={})
+        if settings.get("processor_class") != "AudioFlamingo3Processor":
+            return most
+        seconds = settings.get("max_audio_len", 600)
+        if type(seconds) is not int or not most <= seconds * rate <= LONGEST * rate:
+            raise BundleError(
+                f"processor_config.json: max_audio_len is {shown(seconds)}, expected whole seconds, as "
+                f"many as a spectrogram has or more, up to {LONGEST:,}"
+            )
+        return seconds * rate // most * most
+
+    def _padded(self, samples: np.ndarray) -> Sound:
+        """Samples of any length as spectrograms (parts,bands,frames), whose floor is that of all of them."""
+        extractor = self.files.log_mel
+        count = max(math.ceil(len(samples) / extractor.samples), 1)
+        padded = np.full(count * extractor.samples, extractor.silence, np.float32)
+        padded[: len(samples)] = samples
+        features = np.stack(np.split(extractor.spectrogram(padded), count, axis=1))
+        return Sound({INPUT_FEATURES: features}, count * features.shape[2] // self.stride)
 
     def expanded(self, text: str, sounds: Sequence[Sound]) -> str:
         """A prompt's text with as many tokens for each sound as it has vectors.
@@ -111,11 +171,13 @@ class SoundPrompts:
     def chat(self, conversation: Conversation, sounds: Sequence[Any]) -> tuple[str, list[Sound], bool]:
         """The text of a conversation, its sounds, and True if the tokenizer adds a first token.
 
-        It does unless the template has written it, as in transformers' processors. Qwen2-Audio has their
-        template where the checkpoint has no file of one; the tokenizer's own is for texts.
+        It does unless the template has written it, as in transformers' processors. Where the checkpoint has
+        no file of a template, Qwen2-Audio has theirs, and Voxtral Mistral's; the tokenizer's own is for
+        texts.
         """
         read, folder = self.tiles(sounds), self.files.folder
-        usual = None if templates_of(folder, {}) or conversation.template is not None else QWEN2_AUDIO
+        stored = templates_of(folder, {}) or conversation.template is not None
+        usual = None if stored else TEMPLATES.get(self.token)
         text = chat.prompt(folder, conversation, usual)
         first = special_tokens(folder).get("bos_token")
         return self.expanded(text, read), read, not (first and text.startswith(first))

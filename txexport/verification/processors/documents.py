@@ -30,6 +30,7 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
         raise SkipError("no tokenizer there")
     files = BundleFiles(folder)
     special = special_boxes(files.text.settings, manifest.model_type)
+    end = SIDE if manifest.model_type == "layoutlm" else 0
     with original("AutoTokenizer", checkpoint, manifest.model_type) as theirs:
         _check_reads(theirs)
         pages = _pages(files.text, theirs, quick)
@@ -43,7 +44,7 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
                 for texts in pages:
                     boxes = np.sort(draw.integers(0, SIDE + 1, (len(texts), 2, 2)), axis=1).reshape(-1, 4)
                     item: Words = (query, texts) if part else texts
-                    expected = _theirs(theirs, question, texts, boxes, room)
+                    expected = _theirs(theirs, question, texts, boxes, room, end)
                     windows = _ours(files.text, item, room, part)
                     if len(windows) != len(expected[INPUT_IDS]):
                         differs("windows", texts, len(windows), len(expected[INPUT_IDS]))
@@ -91,9 +92,17 @@ def _ours(text: Text, item: Words, length: int | None, part: int) -> list[Any]:
 
 
 def _theirs(
-    theirs: Any, question: str | None, texts: Sequence[str], boxes: np.ndarray, length: int | None
+    theirs: Any,
+    question: str | None,
+    texts: Sequence[str],
+    boxes: np.ndarray,
+    length: int | None,
+    end: int = 0,
 ) -> dict[str, list]:
-    """The windows of transformers' tokenizer; LayoutLM's reads no boxes, and its tokens get their words'."""
+    """The windows of transformers' tokenizer; one that reads no boxes gives tokens those of their words.
+
+    Edges of its separators are `end`, of other special tokens 0, as in the pipeline of LayoutLM.
+    """
     options: dict[str, Any] = {"return_token_type_ids": True, "verbose": False}
     if length is not None:
         truncation = "longest_first" if question is None else "only_second"
@@ -108,14 +117,11 @@ def _theirs(
     ids = encoded[INPUT_IDS]
     rows = [
         [
-            boxes[word].tolist() if word is not None and text == len(pair) - 1 else _special(theirs, token)
+            boxes[word].tolist()
+            if word is not None and text == len(pair) - 1
+            else [end * (token == theirs.sep_token_id)] * 4
             for token, word, text in zip(row, encoded.word_ids(i), encoded.sequence_ids(i), strict=True)
         ]
         for i, row in enumerate(ids)
     ]
     return {INPUT_IDS: ids, TOKEN_TYPE_IDS: encoded[TOKEN_TYPE_IDS], BBOX: rows}
-
-
-def _special(theirs: Any, token: int) -> list[int]:
-    """The box of another token in transformers' pipeline of LayoutLM."""
-    return [SIDE if token == theirs.sep_token_id else 0] * 4

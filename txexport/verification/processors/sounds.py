@@ -21,10 +21,14 @@ from txexport.verification.processors.signals import FEATURES
 
 # Frames of the sounds of each prompt, from the fewest that make a vector on; None is the most
 ROWS = ((), (3,), (7, 6), (11,), (25, 4, 61), (None,))
+PARTS = 2.3  # spectrograms of the longest sound, where it has several
 
 
 def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool) -> list[TensorCheck]:
-    """Compare token ids, masks and features of prompts, and of conversations. Raises SkipError."""
+    """Compare token ids, masks and features of prompts, and of conversations. Raises SkipError.
+
+    Conversations of Voxtral are not: without mistral-common, its processor has no form of them.
+    """
     facts = next(one.facts for one in manifest.running_order if one.role == roles.AUDIO_ENCODER)
     files, token = BundleFiles(folder), manifest.image_token_id
     assert token is not None
@@ -33,20 +37,24 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
         extractor = files.log_mel
     except (BundleError, UnsupportedError) as error:
         raise SkipError(str(error)) from None
-    rows = [_sounds(row, extractor.hop, extractor.samples) for row in ROWS[: 3 if quick else None]]
+    most = ours.longest if ours.least else 3 * extractor.samples
+    most = min(most, int(PARTS * extractor.samples))
+    rows = [_sounds(row, extractor.hop, most) for row in ROWS[: 3 if quick else None]]
     with original("AutoProcessor", checkpoint, manifest.model_type) as theirs:
         for number, sounds in enumerate(rows):
             text = "".join(f"word {ours.token} and " for _ in sounds) + "more"
             read = ours.tiles(sounds)
             ids = files.text.tokenizer.encode(ours.expanded(text, read)).ids
-            _compare(f"prompt {number}", ids, read, _made(theirs, text, sounds, extractor.rate))
+            _compare(f"prompt {number}", ids, read, _made(ours, theirs, text, sounds))
+        if not ours.least:
+            return [equal("prompts", len(rows))]
         for number, sounds in enumerate(rows):
             plain, sources = without_sounds(_messages({"type": "audio", "audio": one} for one in sounds))
             text, read, adds = ours.chat(Conversation(plain), sources)
             ids = files.text.tokenizer.encode(text, add_special_tokens=adds).ids
             messages = _messages({"type": "audio", "audio_url": "sound"} for _ in sounds)
             written = theirs.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-            _compare(f"conversation {number}", ids, read, _made(theirs, written, sounds, extractor.rate))
+            _compare(f"conversation {number}", ids, read, _made(ours, theirs, written, sounds))
     return [equal("prompts", len(rows)), equal("conversations", len(rows))]
 
 
@@ -60,10 +68,43 @@ def _text(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 
-def _made(theirs: Any, text: str, sounds: list[np.ndarray], rate: int) -> Any:
+def _made(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) -> Any:
     """The inputs that transformers makes of a prompt."""
+    rate = ours.files.log_mel.rate
+    if not ours.least:
+        return _in_parts(ours, theirs, text, sounds)
+    if hasattr(theirs, "max_audio_len"):
+        return _replaced(ours, theirs, text, sounds)
     heard = {"audio": sounds, "sampling_rate": rate} if sounds else {}
     return theirs(text=text, return_tensors="np", **heard)
+
+
+def _replaced(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) -> Any:
+    """The inputs by Audio Flamingo 3's processor, whose call takes one sound alone."""
+    if not sounds:
+        return {INPUT_IDS: theirs.tokenizer([text])[INPUT_IDS]}
+    options = {"sampling_rate": ours.files.log_mel.rate, "return_attention_mask": True}
+    read, texts = theirs._process_audio(sounds, return_tensors="pt", **options)
+    before, *after = text.split(ours.token)
+    written = before + "".join(f"{one}{following}" for one, following in zip(texts, after, strict=True))
+    masks = {FEATURE_ATTENTION_MASK: read["input_features_mask"].numpy()}
+    ids = theirs.tokenizer([written])[INPUT_IDS]
+    return {INPUT_IDS: ids, INPUT_FEATURES: read[INPUT_FEATURES].numpy()} | masks
+
+
+def _in_parts(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) -> Any:
+    """The inputs by Voxtral's processor, whose call reads texts alone: what its other methods do."""
+    extractor, parts = ours.files.log_mel, []
+    frames, (before, *after) = extractor.samples // extractor.hop, text.split(ours.token)
+    options = {"sampling_rate": extractor.rate, "pad_to_multiple_of": extractor.samples, "truncation": False}
+    for sound, following in zip(sounds, after, strict=True):
+        features = theirs._retrieve_input_features(
+            [sound], frames, padding=True, return_tensors="pt", **options
+        )
+        parts.append(features.numpy())
+        before += ours.token * (len(features) * frames // ours.stride) + following
+    ids = theirs.tokenizer([before])[INPUT_IDS]
+    return {INPUT_IDS: ids} | ({INPUT_FEATURES: np.concatenate(parts)} if parts else {})
 
 
 def _sounds(frames: tuple[int | None, ...], hop: int, samples: int) -> list[np.ndarray]:
@@ -80,9 +121,11 @@ def _compare(name: str, ids: list[int], read: list[Sound], expected: Any) -> Non
         differs("token ids", name, ids, wanted)
     if not read:
         return
-    masks = np.concatenate([one.inputs[FEATURE_ATTENTION_MASK] for one in read])
-    if not np.array_equal(masks, expected[FEATURE_ATTENTION_MASK]):
-        differs("frames", name, masks.sum(1).tolist(), np.sum(expected[FEATURE_ATTENTION_MASK], 1).tolist())
+    if FEATURE_ATTENTION_MASK in read[0].inputs:
+        masks, real = (one.inputs[FEATURE_ATTENTION_MASK] for one in read), expected[FEATURE_ATTENTION_MASK]
+        joined = np.concatenate([*masks])
+        if not np.array_equal(joined, real):
+            differs("frames", name, joined.sum(1).tolist(), np.sum(real, 1).tolist())
     features = np.concatenate([one.inputs[INPUT_FEATURES] for one in read])
     theirs = np.asarray(expected[INPUT_FEATURES])
     if features.shape != theirs.shape or not np.abs(features - theirs).max() <= FEATURES:

@@ -1,5 +1,6 @@
 """Outputs of the original in the transformers library for images or sounds among tokens."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from txexport.contracts.names import (
     IMAGE_FEATURES,
     IMAGE_GRIDS,
     IMAGE_SIZES,
+    INPUT_FEATURES,
     INPUT_IDS,
     INPUTS_EMBEDS,
     PIXEL_VALUES,
@@ -25,11 +27,18 @@ from txexport.contracts.names import (
 from txexport.spec import ModelSpec, Mutual, VisionLanguageSpec
 from txexport.verification.references.reference import Arrays, PicturedTokens, Source
 
+OTHER_MASK = "input_features_mask"  # of Audio Flamingo 3
 
-def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec) -> dict[str, Tensor]:
-    """The images of a prompt as the original reads them: tiles with an axis of prompts, grids by its name."""
+
+def by_prompt(images: Mapping[str, Tensor], spec: ModelSpec, model: Any) -> dict[str, Tensor]:
+    """The images or sounds of a prompt as the original reads them: tiles with an axis of prompts.
+
+    Grids, and the mask of a sound's frames, have the names of its forward.
+    """
     tiled = isinstance(spec, VisionLanguageSpec) and spec.tiled
     renamed = {GRIDS: IMAGE_GRIDS}
+    if OTHER_MASK in inspect.signature(model.forward).parameters:
+        renamed[FEATURE_ATTENTION_MASK] = OTHER_MASK
     if isinstance(spec, VisionLanguageSpec) and spec.mosaic is not None and images:
         read = {PIXEL_VALUES: images[PIXEL_VALUES], IMAGE_SIZES: images[IMAGE_SIZES]}
         several = (
@@ -68,6 +77,8 @@ def pictured(model: Any, input_ids: Tensor, images: Mapping[str, Tensor], **argu
     result = {INPUTS_EMBEDS: model.get_input_embeddings()(input_ids)[0].numpy()}
     if FEATURE_ATTENTION_MASK in images:
         result[AUDIO_FEATURES] = _of_sounds(model, input_ids, images)
+    elif INPUT_FEATURES in images:
+        result[AUDIO_FEATURES] = model.get_audio_features(**images).pooler_output.numpy()
     elif images:
         read = model.get_image_features(**images, **arguments)
         vectors = torch.cat([*read.pooler_output])  # (I*N, W)

@@ -168,7 +168,7 @@ class Transformers:
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
             cache_arguments = {} if CACHES in self.lacks else self._empty_cache()
-            images = with_image_mask(by_prompt(source_tensors(source), self.spec), ids, self.spec)
+            images = with_image_mask(by_prompt(source_tensors(source), self.spec, self.model), ids, self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
             inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs
