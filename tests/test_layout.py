@@ -285,6 +285,7 @@ SPECIALISED = {
         "scale_of",
         "shared_mix",
     },
+    "grouped_linear.py": {"in_groups"},
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "grounded_stack.py": {"by_level", "flat_mask", "placed"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},

@@ -1059,6 +1059,10 @@ FAMILIES = {
     "plbart": ("PLBartForConditionalGeneration", BART),
     "rembert": ("RemBertModel", BERT | {"input_embedding_size": 20, "output_embedding_size": 36}),
     "roformer": ("RoFormerModel", BERT),
+    "squeezebert": (
+        "SqueezeBertModel",
+        BERT | {"embedding_size": 48, "q_groups": 3, "k_groups": 2, "output_groups": 2},
+    ),
     "deberta": ("DebertaModel", DEBERTA | {"max_relative_positions": 7}),
     "deberta-v2": ("DebertaV2Model", DEBERTA),
     "ernie": ("ErnieModel", BERT),

@@ -493,6 +493,7 @@ UNSUPPORTED = [
     ("bert-generation", {"is_decoder": False}, "is_decoder=False"),
     ("rembert", {"is_decoder": True}, "is_decoder=True"),
     ("roformer", {"rotary_value": True}, "rotary_value=True"),
+    ("squeezebert", {"embedding_size": 20}, "embedding_size=20 is not supported"),
     ("siglip", {"vision_config": {"vision_use_head": False}}, "vision_use_head=False"),
     ("umt5", {"is_decoder": True}, "is_decoder=True"),
     ("deberta", {"relative_attention": False}, "relative_attention=False is not supported; expected True"),

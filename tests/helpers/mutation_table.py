@@ -20,6 +20,7 @@ from helpers import mutations_of_distances as distances
 from helpers import mutations_of_documents as documents
 from helpers import mutations_of_edges as edges
 from helpers import mutations_of_families as family
+from helpers import mutations_of_groups as groups
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_listening as listening
@@ -192,6 +193,14 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         bottlenecks.queries_of_the_residual,
         bottlenecks.drop_narrow_residual,
         bottlenecks.drop_last_network,
+    ),
+    ("squeezebert", None, "model"): (
+        common.ignore_mask,
+        common.drop_layer,
+        common.shift_positions,
+        groups.swap_inputs_of_groups,
+        groups.swap_outputs_of_groups,
+        groups.drop_bias_of_a_group,
     ),
     ("deberta-v2", None, "model"): (
         common.ignore_mask,

@@ -37,7 +37,7 @@ from txexport.spec.efficient_attention import (
     Sharing,
     StridedAttentionSpec,
 )
-from txexport.spec.shapes import Shapes, linear, norm, under
+from txexport.spec.shapes import Shapes, grouped_linear, linear, norm, under
 
 GATES = 8  # numbers of each query and head that its two gates are summed from
 
@@ -98,11 +98,12 @@ def attention(
 def dense_attention(spec: AttentionSpec) -> Shapes:
     """Query, key, value and output projections, the norms of query and key heads, and the sinks."""
     queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
+    values = grouped_linear(spec.key_value_size, keys, spec.bias, spec.v_groups)
     shapes = {
-        **under("q", linear(spec.hidden_size, queries, spec.bias)),
-        **under("k", linear(spec.key_value_size, keys, spec.bias)),
-        **({} if spec.keys_as_values else under("v", linear(spec.key_value_size, keys, spec.bias))),
-        **under("o", linear(queries, spec.hidden_size, spec.output_bias)),
+        **under("q", grouped_linear(spec.hidden_size, queries, spec.bias, spec.q_groups)),
+        **under("k", grouped_linear(spec.key_value_size, keys, spec.bias, spec.k_groups)),
+        **({} if spec.keys_as_values else under("v", values)),
+        **under("o", grouped_linear(queries, spec.hidden_size, spec.output_bias, spec.o_groups)),
     }
     if spec.q_norm is not None and spec.k_norm is not None:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))

@@ -75,7 +75,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Bert": _row(
         BERT,
         "bert blip chinese_clip distilbert electra ernie grounding-dino layoutlm megatron-bert mobilebert "
-        "nomic_bert",
+        "nomic_bert squeezebert",
         aliases="Electra LayoutLM Lxmert MobileBert SqueezeBert",
         types=True,
     ),
