@@ -25,6 +25,7 @@ TASKS = {
 }
 
 NAMING = Naming("transformer.", {".gamma": ".weight", ".beta": ".bias"})
+RETURNS_SCORES = True  # the library's output_attentions are scores before the softmax
 EPS = 1e-12  # of the layers' norms, fixed in the original; layer_norm_eps is of the embedding and the head
 
 
