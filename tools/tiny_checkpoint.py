@@ -28,6 +28,7 @@ BERT = {
     "max_position_embeddings": 40,
     "pad_token_id": 1,
 }
+FNET = {key: value for key, value in BERT.items() if key != "num_attention_heads"}
 LAYOUTLMV3 = BERT | {
     "coordinate_size": 7,
     "shape_size": 10,
@@ -1059,6 +1060,7 @@ FAMILIES = {
     "plbart": ("PLBartForConditionalGeneration", BART),
     "rembert": ("RemBertModel", BERT | {"input_embedding_size": 20, "output_embedding_size": 36}),
     "roformer": ("RoFormerModel", BERT),
+    "fnet": ("FNetModel", FNET),
     "squeezebert": (
         "SqueezeBertModel",
         BERT | {"embedding_size": 48, "q_groups": 3, "k_groups": 2, "output_groups": 2},

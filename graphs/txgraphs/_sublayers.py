@@ -11,6 +11,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
@@ -34,6 +35,7 @@ from txgraphs.bottleneck import bottleneck
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
+from txgraphs.fourier_mixing import fourier_mixing
 from txgraphs.gated_delta import gated_delta
 from txgraphs.grid_attention import grid_attention
 from txgraphs.latent_attention import cached_latent_attention, latent_attention
@@ -80,6 +82,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     GridAttentionSpec: grid_attention,
     ReducedAttentionSpec: reduced_attention,
     BottleneckSpec: bottleneck,
+    FourierMixingSpec: fourier_mixing,
 }
 FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {
     FeedForwardSpec: feed_forward,

@@ -12,6 +12,7 @@ from txexport.spec import (
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
@@ -37,6 +38,7 @@ from txmodels.dense_and_experts import DenseAndExperts
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.fourier_mixing import FourierMixing
 from txmodels.gated_delta import GatedDelta
 from txmodels.grid_attention import GridAttention
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
@@ -85,6 +87,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     GridAttentionSpec: GridAttention,
     ReducedAttentionSpec: ReducedAttention,
     BottleneckSpec: Bottleneck,
+    FourierMixingSpec: FourierMixing,
 }
 FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
     FeedForwardSpec: FeedForward,

@@ -71,7 +71,7 @@ class Encoder(Stack):
         }
         biased = self.biased_masks(masks, apart, apart)
         rotations = self.rotary_context(order)
-        relative = self.relative_context(attention_mask, token_type_ids)
+        relative = self.relative_context(attention_mask, token_type_ids) | self.fourier_context(input_ids)
         if inputs_embeds is None:
             tokens_and_images = places, token_type_ids, attention_mask, image_features
             x = self.embedding(input_ids, *tokens_and_images)  # (B, S, W)

@@ -40,6 +40,7 @@ BLOCKS = {"attention_type": "block_sparse", "block_size": 2, "num_random_blocks"
 BLOCKS |= {"rescale_embeddings": True, "use_bias": False}
 KEYS_AND_PLACES = {"position_biased_input": True, "type_vocab_size": 2, "pos_att_type": ["p2c"]}
 ASKED = LABELS | {"pooler_hidden_act": "tanh"}
+ODD_WIDTH = {"hidden_size": 45, "hidden_act": "relu", "layer_norm_eps": 1e-3, "type_vocab_size": 2}
 OTHER_GROUPS = {"q_groups": 1, "v_groups": 2, "post_attention_groups": 4, "intermediate_groups": 1}
 
 BERTS = [
@@ -109,6 +110,10 @@ BERTS = [
     *(row for row in heads(encoder("rembert", "RemBert"))[1:] if row.task != FILL),
     *heads(encoder("roformer", "RoFormer", choices=False)),
     Row("roformer", "RoFormerForMaskedLM", FILL, "narrower tables", {"embedding_size": 20}),
+    *encoder("fnet", "FNet"),
+    Row("fnet", "FNetForPreTraining", PRETRAIN),
+    Row("fnet", "FNetForNextSentencePrediction", NEXT, slow=True),
+    Row("fnet", "FNetModel", FEATURES, "odd width, relu, eps", ODD_WIDTH),
     *encoder("squeezebert", "SqueezeBert"),
     Row("squeezebert", "SqueezeBertModel", FEATURES, "other groups", OTHER_GROUPS),
     *heads(encoder("roberta-prelayernorm", "RobertaPreLayerNorm")),

@@ -45,6 +45,7 @@ from helpers import mutations_of_state_spaces as spaces
 from helpers import mutations_of_states as states
 from helpers import mutations_of_streams as streams
 from helpers import mutations_of_tasks as tasks
+from helpers import mutations_of_transforms as transforms
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
@@ -193,6 +194,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         bottlenecks.queries_of_the_residual,
         bottlenecks.drop_narrow_residual,
         bottlenecks.drop_last_network,
+    ),
+    ("fnet", None, "model"): (
+        common.drop_layer,
+        common.shift_positions,
+        common.drop_residual,
+        transforms.add_sines,
+        transforms.mirror_without_sines,
+        transforms.swap_tables_of_tokens,
+        transforms.backwards,
     ),
     ("squeezebert", None, "model"): (
         common.ignore_mask,

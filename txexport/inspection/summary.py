@@ -17,6 +17,7 @@ from txexport.spec import (
     DistributionStackSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
@@ -158,6 +159,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (Longformer)"
         case LinformerAttentionSpec():
             return f"{heads} (Linformer)"
+        case FourierMixingSpec():
+            return "Fourier transforms"
         case BottleneckSpec():
             inner = spec.feed_forward.intermediate_size
             return f"{heads} and {spec.networks} networks of {inner:,} (bottleneck of {spec.size:,})"

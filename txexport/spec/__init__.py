@@ -52,6 +52,7 @@ from txexport.spec.enums import (
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec, XieluFeedForwardSpec
+from txexport.spec.fourier_mixing import FourierMixingSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.gated_frames import GatedFramesSpec
@@ -190,6 +191,7 @@ __all__ = [
     "FeatureFusionSpec",
     "FeatureMapSpec",
     "FeedForwardSpec",
+    "FourierMixingSpec",
     "FramesSpec",
     "FusedSegmentsSpec",
     "FusionPyramidSpec",

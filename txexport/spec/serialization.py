@@ -90,6 +90,7 @@ TYPES: dict[str, type] = {
     "grid": specs.GridAttentionSpec,
     "patch_bias": specs.PatchBiasAttentionSpec,
     "bottleneck": specs.BottleneckSpec,
+    "fourier": specs.FourierMixingSpec,
     "reduced": specs.ReducedAttentionSpec,
     "feed_forward": specs.FeedForwardSpec,
     "experts": specs.ExpertsSpec,

@@ -10,6 +10,7 @@ from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.distribution_stack import DistributionStackSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
+from txexport.spec.fourier_mixing import FourierMixingSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.layer_inputs import LayerInputsSpec
@@ -196,6 +197,16 @@ class TextStackSpec:
     def causal(self) -> bool:
         """True where attention is causal."""
         return self.blocks[0].attention.causal
+
+    @property
+    def mixes_padding(self) -> bool:
+        """True where padding changes the vectors of every token."""
+        return any(isinstance(block.attention, FourierMixingSpec) for block in self.blocks)
+
+    @property
+    def reads_padding(self) -> bool:
+        """True where padding changes the vectors of tokens beside it, or of all."""
+        return self.embedding.trigrams or self.mixes_padding
 
     @property
     def has_cross_attention(self) -> bool:

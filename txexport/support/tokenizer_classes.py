@@ -97,6 +97,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Deberta": _row(DEBERTA, "deberta", types=True),
     "DebertaV2": _row(DEBERTA, "deberta-v2", types=True),
     "DistilBert": _row(BERT),
+    "FNet": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "fnet", types=True),
     "Funnel": _row(XLNET),
     "GPT2": _row(GPT2, "codegen gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
     "GPTNeoX": _row(
@@ -143,7 +144,6 @@ _ROWS = {  # by name, without "Tokenizer"
     "BlenderbotSmall": _row(model_types="blenderbot-small"),
     "Canine": _row(types=True),
     "Esm": _row(model_types="esm"),
-    "FNet": _row(types=True),
     "LayoutLMv2": _row(types=True),
     "M2M100": _row(model_types="m2m_100"),
     "Marian": _row(model_types="marian"),
