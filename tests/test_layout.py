@@ -271,6 +271,7 @@ SPECIALISED = {
         "biased_masks",
         "embedded",
         "final_normed",
+        "fourier_context",
         "masked_attentions",
         "relative_context",
         "rotary_context",

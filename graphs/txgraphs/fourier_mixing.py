@@ -30,8 +30,8 @@ def fourier_tables(spec: FourierMixingSpec, dtype: ir.DataType) -> OnnxFunction:
         cos_width = op.Cast(op.Gather(op.Constant(value=cosines), across), to=kind)
         sin_width = op.Cast(op.Gather(op.Constant(value=sines), across), to=kind)
         length = op.Squeeze(op.Shape(tokens, start=1, end=2))
-        places = op.Range(zero, length, one)  # (S)
-        along = op.Mod(op.Unsqueeze(places, column) * places, length)  # (S, S)
+        order = op.Range(zero, length, one)  # (S)
+        along = op.Mod(op.Unsqueeze(order, column) * order, length)  # (S, S)
         beyond = op.Greater(along + along, length)
         near = op.Where(beyond, along - length, along)  # half a turn at most, for small rounding errors
         angles = op.Cast(near, to=1) * (op.Constant(value=circle) / op.Cast(length, to=1))

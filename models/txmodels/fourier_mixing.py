@@ -12,11 +12,11 @@ FOURIER_TABLES = ("cos_width", "sin_width", "cos_tokens", "sin_tokens")
 
 def fourier_tables(spec: FourierMixingSpec, tokens: Tensor) -> tuple[Tensor, ...]:
     """tokens (B,S) -> cosines and sines of a vector's numbers (W,F), and of tokens (S,S), in float64."""
-    numbers, places = torch.arange(spec.hidden_size), torch.arange(tokens.shape[1])
+    numbers, order = torch.arange(spec.hidden_size), torch.arange(tokens.shape[1])
     across = numbers[:, None] * numbers[: spec.frequencies] % spec.hidden_size  # (W, F)
-    along = places[:, None] * places % len(places)  # (S, S)
+    along = order[:, None] * order % len(order)  # (S, S)
     of_width = 2 * math.pi / spec.hidden_size * across.double()
-    of_tokens = 2 * math.pi / len(places) * along.double()
+    of_tokens = 2 * math.pi / len(order) * along.double()
     return of_width.cos(), of_width.sin(), of_tokens.cos(), of_tokens.sin()
 
 

@@ -175,6 +175,11 @@ def layer_ports(
     return ports
 
 
+def mixes_padding(stack: StackSpec) -> bool:
+    """True where padding changes the vectors of every token."""
+    return isinstance(stack, TextStackSpec) and stack.mixes_padding
+
+
 def parameters(stack: StackSpec) -> Shapes:
     """Embedding, relative bias, layers, final norm."""
     shapes = under("embedding", input_of(stack).parameters(stack.embedding))

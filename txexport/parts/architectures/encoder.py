@@ -148,7 +148,7 @@ class Encoder:
         """One graph, which runs once."""
         facts, vector = stacks.facts(spec.encoder, spec.head.least), spec.vector
         facts = replace(facts, limit="encoder", eos_token_id=spec.head.eos_token_id)
-        if isinstance(spec.encoder, TextStackSpec) and spec.encoder.mixes_padding:
+        if stacks.mixes_padding(spec.encoder):
             facts = replace(facts, equal_lengths=True)
         if (spec.head.boxes is not None and spec.head.boxes.refined) or spec.head.instance_masks is not None:
             facts = replace(facts, sigmoid_scores=True)
