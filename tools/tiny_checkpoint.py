@@ -1060,6 +1060,10 @@ FAMILIES = {
     "plbart": ("PLBartForConditionalGeneration", BART),
     "rembert": ("RemBertModel", BERT | {"input_embedding_size": 20, "output_embedding_size": 36}),
     "roformer": ("RoFormerModel", BERT),
+    "convbert": (
+        "ConvBertModel",
+        BERT | {"embedding_size": 20, "num_attention_heads": 6, "conv_kernel_size": 5},
+    ),
     "fnet": ("FNetModel", FNET),
     "squeezebert": (
         "SqueezeBertModel",

@@ -7,6 +7,7 @@ import onnx_ir as ir
 from txexport.spec import (
     AttentionSpec,
     BottleneckSpec,
+    ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
@@ -32,6 +33,7 @@ from txexport.spec import (
 )
 from txgraphs.attention import attention, cached_attention
 from txgraphs.bottleneck import bottleneck
+from txgraphs.convolved_attention import convolved_attention
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
@@ -83,6 +85,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     ReducedAttentionSpec: reduced_attention,
     BottleneckSpec: bottleneck,
     FourierMixingSpec: fourier_mixing,
+    ConvolvedAttentionSpec: convolved_attention,
 }
 FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {
     FeedForwardSpec: feed_forward,

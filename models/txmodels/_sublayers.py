@@ -7,6 +7,7 @@ from torch import nn
 from txexport.spec import (
     AttentionSpec,
     BottleneckSpec,
+    ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
     DenseAndExpertsSpec,
     DisentangledAttentionSpec,
@@ -34,6 +35,7 @@ from txexport.spec import (
 )
 from txmodels.attention import Attention, CachedAttention
 from txmodels.bottleneck import Bottleneck
+from txmodels.convolved_attention import ConvolvedAttention
 from txmodels.dense_and_experts import DenseAndExperts
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
@@ -88,6 +90,7 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     ReducedAttentionSpec: ReducedAttention,
     BottleneckSpec: Bottleneck,
     FourierMixingSpec: FourierMixing,
+    ConvolvedAttentionSpec: ConvolvedAttention,
 }
 FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
     FeedForwardSpec: FeedForward,

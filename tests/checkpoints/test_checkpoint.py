@@ -493,6 +493,7 @@ UNSUPPORTED = [
     ("bert-generation", {"is_decoder": False}, "is_decoder=False"),
     ("rembert", {"is_decoder": True}, "is_decoder=True"),
     ("roformer", {"rotary_value": True}, "rotary_value=True"),
+    ("convbert", {"is_decoder": True}, "is_decoder=True is not supported"),
     ("fnet", {"use_tpu_fourier_optimizations": True}, "use_tpu_fourier_optimizations=True is not supported"),
     ("squeezebert", {"embedding_size": 20}, "embedding_size=20 is not supported"),
     ("siglip", {"vision_config": {"vision_use_head": False}}, "vision_use_head=False"),

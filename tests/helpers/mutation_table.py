@@ -40,6 +40,7 @@ from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
 from helpers import mutations_of_shared_layers as shared
 from helpers import mutations_of_sounds as sounds
+from helpers import mutations_of_spans as spans
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_state_spaces as spaces
 from helpers import mutations_of_states as states
@@ -194,6 +195,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         bottlenecks.queries_of_the_residual,
         bottlenecks.drop_narrow_residual,
         bottlenecks.drop_last_network,
+    ),
+    ("convbert", None, "model"): (
+        common.ignore_mask,
+        common.drop_layer,
+        spans.ignore_queries,
+        spans.later_span,
+        spans.reversed_kernel,
+        spans.convolutions_first,
+        spans.drop_bias_of_spans,
     ),
     ("fnet", None, "model"): (
         common.drop_layer,

@@ -12,6 +12,7 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     BottleneckSpec,
+    ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     FourierMixingSpec,
@@ -104,6 +105,7 @@ def pairs(spec: Attention, length: int) -> int:
             | LowRankAttentionSpec()
             | BottleneckSpec()
             | FourierMixingSpec()
+            | ConvolvedAttentionSpec()
         ):
             return _in_window(spec.window, spec.causal, length)
         case SourceAttentionSpec():  # of one image
@@ -183,6 +185,8 @@ def convolutions(block: BlockSpec, length: int) -> dict[str, int]:
         keys, width = kind.keys(length), kind.hidden_size
         saved = 4 * (length - keys) * width * kind.num_heads * kind.head_dim
         result["attention"] = 2 * keys * width**2 * kind.reduction**2 - saved
+    if isinstance(kind, ConvolvedAttentionSpec):
+        result["attention"] = length * kind.operations
     if isinstance(kind, FourierMixingSpec):
         result["attention"] = 4 * length * kind.hidden_size * kind.frequencies
     if isinstance(network, ConvolvedFeedForwardSpec):

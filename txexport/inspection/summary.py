@@ -10,6 +10,7 @@ from txexport.spec import (
     BlockSpec,
     BottleneckSpec,
     ConvolutionModuleSpec,
+    ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
     DeformableStackSpec,
     DenseAndExpertsSpec,
@@ -159,6 +160,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (Longformer)"
         case LinformerAttentionSpec():
             return f"{heads} (Linformer)"
+        case ConvolvedAttentionSpec():
+            return f"{heads} beside as many convolutions over {spec.kernel} tokens"
         case FourierMixingSpec():
             return "Fourier transforms"
         case BottleneckSpec():

@@ -15,6 +15,7 @@ from txexport.spec import (
     DeformableStackSpec,
     DistributionStackSpec,
     FeedForwardSpec,
+    FourierMixingSpec,
     LengthAdapterSpec,
     MixedStackSpec,
     PageBiasSpec,
@@ -176,8 +177,13 @@ def layer_ports(
 
 
 def mixes_padding(stack: StackSpec) -> bool:
-    """True where padding changes the vectors of every token."""
+    """True where padding changes the vectors of other tokens than those beside it."""
     return isinstance(stack, TextStackSpec) and stack.mixes_padding
+
+
+def transforms(stack: StackSpec) -> bool:
+    """True where layers sum over all tokens by a Fourier transform."""
+    return any(isinstance(block.attention, FourierMixingSpec) for block in stack.layers)
 
 
 def parameters(stack: StackSpec) -> Shapes:

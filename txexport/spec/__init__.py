@@ -12,6 +12,7 @@ from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
+from txexport.spec.convolved_attention import ConvolvedAttentionSpec
 from txexport.spec.cross_vision_language import CrossVisionLanguageSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
@@ -166,6 +167,7 @@ __all__ = [
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
     "ConvolutionSpec",
+    "ConvolvedAttentionSpec",
     "ConvolvedFeedForwardSpec",
     "ConvolvedMergingSpec",
     "CosineSpec",

@@ -5,6 +5,7 @@ from typing import assert_never
 from txexport.spec import (
     AttentionSpec,
     BottleneckSpec,
+    ConvolvedAttentionSpec,
     DisentangledAttentionSpec,
     FourierMixingSpec,
     GatedDeltaSpec,
@@ -100,6 +101,8 @@ def attention(
             return bottleneck(spec)
         case FourierMixingSpec():
             return {}
+        case ConvolvedAttentionSpec():
+            return convolved_attention(spec)
         case _:
             assert_never(spec)
 
@@ -265,4 +268,19 @@ def patch_bias_attention(spec: PatchBiasAttentionSpec) -> Shapes:
         **under("v", linear(spec.hidden_size, inner, True)),
         **under("o", linear(inner, spec.hidden_size, True)),
         "relative.weight": (spec.distances, spec.num_heads),
+    }
+
+
+def convolved_attention(spec: ConvolvedAttentionSpec) -> Shapes:
+    """Projections to heads and back, the span's two convolutions, and the projection to kernels."""
+    width, inner = spec.hidden_size, spec.num_heads * spec.head_dim
+    return {
+        **under("q", linear(width, inner, True)),
+        **under("k", linear(width, inner, True)),
+        **under("v", linear(width, inner, True)),
+        "depthwise.weight": (width, 1, spec.kernel),
+        **under("pointwise", linear(width, inner, True)),
+        **under("kernel", linear(inner, spec.num_heads * spec.kernel, True)),
+        **under("convolved", linear(width, inner, True)),
+        **under("o", linear(2 * inner, width, True)),
     }

@@ -91,6 +91,7 @@ TYPES: dict[str, type] = {
     "patch_bias": specs.PatchBiasAttentionSpec,
     "bottleneck": specs.BottleneckSpec,
     "fourier": specs.FourierMixingSpec,
+    "convolved_attention": specs.ConvolvedAttentionSpec,
     "reduced": specs.ReducedAttentionSpec,
     "feed_forward": specs.FeedForwardSpec,
     "experts": specs.ExpertsSpec,

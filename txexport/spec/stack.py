@@ -6,6 +6,7 @@ from txexport.errors import SpecError
 from txexport.spec.anchor_stack import AnchorStackSpec
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
+from txexport.spec.convolved_attention import ConvolvedAttentionSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.distribution_stack import DistributionStackSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
@@ -200,12 +201,13 @@ class TextStackSpec:
 
     @property
     def mixes_padding(self) -> bool:
-        """True where padding changes the vectors of every token."""
-        return any(isinstance(block.attention, FourierMixingSpec) for block in self.blocks)
+        """True where padding changes the vectors of every token, or of more of them with each layer."""
+        mixing = FourierMixingSpec | ConvolvedAttentionSpec
+        return any(isinstance(block.attention, mixing) for block in self.blocks)
 
     @property
     def reads_padding(self) -> bool:
-        """True where padding changes the vectors of tokens beside it, or of all."""
+        """True where padding changes the vectors of tokens."""
         return self.embedding.trigrams or self.mixes_padding
 
     @property
