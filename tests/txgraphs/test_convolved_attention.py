@@ -30,7 +30,7 @@ from txexport.spec import (
 SPECS = {
     "plain": ConvolvedAttentionSpec(24, 3, 4, 5),
     "one head": ConvolvedAttentionSpec(20, 1, 10, 9),
-    "kernel of 1": ConvolvedAttentionSpec(24, 2, 6, 1),
+    "kernel of 3": ConvolvedAttentionSpec(24, 2, 6, 3),
 }
 PARTS = {
     **{"q": "self.query", "k": "self.key", "v": "self.value", "o": "output.dense"},
@@ -88,16 +88,12 @@ def test_operations_are_those_of_products_and_convolutions(length):
     stack = TextStackSpec(EmbeddingSpec(31, 24, PositionSpec(PositionKind.LEARNED, 40)), (block,), 1)
     work = flops.prefill(EncoderSpec(stack), length)["encoder"]
     assert work.attention == 4 * 12 * length**2
-    products = (
-        5 * 24 * 12 + 12 * 15 + 24 * 24 + 2 * 24 * 30
-    )  # q, k, v, span, values; kernels; output; network
+    products = 5 * 24 * 12 + 12 * 15 + 24 * 24 + 2 * 24 * 30
     assert work.matrices == 2 * length * (products + 5 * 24 + 5 * 12)
     assert work.total == sum(flops.by_part(EncoderSpec(stack), "encoder", length).values())
 
 
-@pytest.mark.parametrize(
-    ("kernel", "message"), [(4, "kernel is 4, expected an odd number"), (0, "kernel is 0")]
-)
-def test_a_kernel_without_a_middle_is_named(kernel, message):
-    with pytest.raises(SpecError, match=message):
+@pytest.mark.parametrize("kernel", [4, 1, 0])
+def test_a_kernel_without_a_middle_is_named(kernel):
+    with pytest.raises(SpecError, match=f"kernel is {kernel}, expected an odd number|kernel is 0"):
         ConvolvedAttentionSpec(24, 3, 4, kernel)

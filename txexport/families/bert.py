@@ -78,7 +78,7 @@ def encoder_spec(
     *,
     activation: Activation | None = None,
     factored_size: int | None = None,
-    sequence: Activation | None = Activation.TANH,
+    sequence: Activation = Activation.TANH,
     type_vocab_size: int | None = None,
     relative: RelativeSpec | AlibiSpec | None = None,
 ) -> EncoderSpec:

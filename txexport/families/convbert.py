@@ -56,15 +56,14 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     return replace(plain, encoder=replace(stack, blocks=(block,)))
 
 
-def _summary_activation(config: Config) -> Activation | None:
-    """The activation of a choice's vector, which must be a projection of its first token's, if there is one.
+def _summary_activation(config: Config) -> Activation:
+    """The activation of a choice's vector, which must be a projection of its first token's.
 
     Without these values, the library's vector is the last place's, padding or not.
     """
     config = config.with_defaults(summary_type="last", summary_use_proj=False)
     config.expect(summary_type="first", summary_use_proj=True, summary_proj_to_labels=False)
-    named = config.values.get("summary_activation") is not None
-    return config.activation("summary_activation") if named else None
+    return config.activation("summary_activation")
 
 
 def table(spec: EncoderSpec) -> Table:

@@ -74,8 +74,8 @@ _ROWS = {  # by name, without "Tokenizer"
     "Barthez": _row(ROBERTA),
     "Bert": _row(
         BERT,
-        "bert blip chinese_clip convbert distilbert electra ernie grounding-dino layoutlm megatron-bert mobilebert "
-        "nomic_bert squeezebert",
+        "bert blip chinese_clip convbert distilbert electra ernie grounding-dino layoutlm megatron-bert "
+        "mobilebert nomic_bert squeezebert",
         aliases="Electra LayoutLM Lxmert MobileBert SqueezeBert",
         types=True,
     ),
