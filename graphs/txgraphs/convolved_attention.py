@@ -39,7 +39,7 @@ def convolved_attention(
 def _convolved(spec: ConvolvedAttentionSpec, g: Body, x: ir.Value, kernels: ir.Value) -> ir.Value:
     """x (B,S,N*H), kernels (B,S,N,K) -> each token's sum over its span (B,S,N*H)."""
     op, side, axis = g.op, spec.kernel // 2, g.op.Constant(value_ints=[1])
-    padded = op.Pad(x, op.Constant(value_ints=[side, side]), None, axis, name="padded")
+    padded = op.Pad(x, op.Constant(value_ints=[0, side, 0, 0, side, 0]), name="padded")
     padded = op.Reshape(padded, op.Constant(value_ints=[0, 0, spec.num_heads, -1]))  # (B, S + K - 1, N, H)
     numbers = op.Split(
         kernels,

@@ -623,6 +623,13 @@ OTHER_HEADS = [
 ]
 
 
+def test_choices_scored_by_the_last_place_are_named(checkpoint_of):
+    """ConvBERT's config.json need not tell the place, and the library's is the last one, padding or not."""
+    row = Row("convbert", "ConvBertForMultipleChoice", "multiple-choice", "last place")
+    message = error(UnsupportedError, checkpoint_of(row), "multiple-choice")
+    assert "summary_type='last' is not supported; expected 'first'" in message
+
+
 @pytest.mark.parametrize(("architecture", "task", "needed", "other"), OTHER_HEADS)
 def test_head_of_another_task_is_not_taken(architecture, task, needed, other, checkpoint_of):
     """Else sentence order would be reported as a label."""
