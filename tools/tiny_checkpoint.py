@@ -28,6 +28,14 @@ BERT = {
     "max_position_embeddings": 40,
     "pad_token_id": 1,
 }
+XLM = {
+    "vocab_size": VOCAB,
+    "emb_dim": 48,
+    "n_layers": 2,
+    "n_heads": 3,
+    "max_position_embeddings": 40,
+    "n_langs": 1,
+}
 FNET = {key: value for key, value in BERT.items() if key != "num_attention_heads"}
 LAYOUTLMV3 = BERT | {
     "coordinate_size": 7,
@@ -1064,6 +1072,8 @@ FAMILIES = {
         "ConvBertModel",
         BERT | {"embedding_size": 20, "num_attention_heads": 6, "conv_kernel_size": 5},
     ),
+    "flaubert": ("FlaubertModel", XLM),
+    "xlm": ("XLMModel", XLM),
     "fnet": ("FNetModel", FNET),
     "squeezebert": (
         "SqueezeBertModel",

@@ -81,7 +81,11 @@ def encoder(
         context = layer_context(block, inputs, biased[layer], rotations, relative)
         given.hidden(x)
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
-    return final_normed(spec, graph, stack, x, given)
+    y = final_normed(spec, graph, stack, x, given)
+    if not spec.masked_output:
+        return y
+    real = op.Unsqueeze(op.Cast(attention_mask, to=graph.dtype), graph.constant("vector", [2]))  # (B, S, 1)
+    return op.Mul(y, real)
 
 
 def signal_encoder(

@@ -83,7 +83,7 @@ class Encoder(Stack):
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
         given.last(x, y)
-        return y
+        return y * attention_mask[:, :, None] if self.spec.masked_output else y
 
     def mask(self, window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
         """The attention mask (B,1,S,S) of layers with that window."""

@@ -27,6 +27,7 @@ from helpers import mutations_of_listening as listening
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_mixed as mixed
 from helpers import mutations_of_packing as packing
+from helpers import mutations_of_padding as padding
 from helpers import mutations_of_pages as pages
 from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_pictures as pictures
@@ -50,6 +51,7 @@ from helpers import mutations_of_transforms as transforms
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
+    CLASSIFY,
     CONVERSE,
     DEPTH,
     DETECT,
@@ -91,6 +93,7 @@ OVER_DINOV2 = {
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "xlm, labels": Row("xlm", "XLMForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     "dab-detr, patterns": Row(
         "dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", {"num_patterns": 2}
     ),
@@ -196,6 +199,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         bottlenecks.drop_narrow_residual,
         bottlenecks.drop_last_network,
     ),
+    ("xlm", None, "model"): (
+        common.ignore_mask,
+        common.drop_layer,
+        common.shift_positions,
+        common.swap_layers,
+    ),
+    ("xlm, labels", None, "model"): (padding.unmasked_output,),
     ("convbert", None, "model"): (
         common.ignore_mask,
         common.drop_layer,

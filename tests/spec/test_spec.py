@@ -756,6 +756,9 @@ CONTRADICTIONS = {
     ),
     "AttentionSpec: k_groups is 5 with causal=False": lambda: dataclasses.replace(SELF, k_groups=5),
     "AttentionSpec: o_groups is 2 with causal=True": lambda: dataclasses.replace(CAUSAL, o_groups=2),
+    "TextStackSpec: masked_output is True, but attention is causal": lambda: dataclasses.replace(
+        DECODER, masked_output=True
+    ),
     "AttentionSpec: v_groups is 0": lambda: dataclasses.replace(SELF, v_groups=0),
     "FeedForwardSpec: cutoff is 1.5 with gated=False": lambda: dataclasses.replace(FEED, cutoff=1.5),
     "FeedForwardSpec: cutoff is 1.5 with gated=True, clip=2.0": lambda: dataclasses.replace(

@@ -51,7 +51,7 @@ class TextStackSpec:
     Layer i has the block `blocks[i % len(blocks)]`, so one block is enough for a stack of equal layers.
     `relative` is the position bias that all layers share, of boxes on a page too, or the vectors of relative
     positions that they project. With `layer_inputs`, each layer reads a vector made of the token's id and
-    embedding.
+    embedding. An encoder with a `masked_output` returns vectors of 0 for padding.
     """
 
     embedding: EmbeddingSpec
@@ -60,8 +60,13 @@ class TextStackSpec:
     final_norm: NormSpec | None = None
     relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | PageBiasSpec | VectorsSpec | None = None
     layer_inputs: LayerInputsSpec | None = None
+    masked_output: bool = False
 
     def __post_init__(self) -> None:
+        if self.masked_output and self.causal:
+            raise SpecError(
+                "TextStackSpec: masked_output is True, but attention is causal; expected False, or an encoder"
+            )
         check_layers(self)
         self._check_shared()
         self._check_layer_inputs()

@@ -144,6 +144,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "BlenderbotSmall": _row(model_types="blenderbot-small"),
     "Canine": _row(types=True),
     "Esm": _row(model_types="esm"),
+    "Flaubert": _row(model_types="flaubert"),
     "LayoutLMv2": _row(types=True),
     "M2M100": _row(model_types="m2m_100"),
     "Marian": _row(model_types="marian"),
@@ -153,11 +154,12 @@ _ROWS = {  # by name, without "Tokenizer"
     "Siglip": _row(model_types="siglip"),
     "Speech2Text": _row(model_types="speech_to_text"),
     "Tapas": _row(types=True),
+    "XLM": _row(model_types="xlm"),
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
-Flaubert GPTNeoXJapanese GPTSw3 Lasr LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
+GPTNeoXJapanese GPTSw3 Lasr LayoutXLM Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
-Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
+Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC"""
 _GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
 glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
 granitemoeshared hyperclovax llava llava_next minimax_m2 ministral3 mistral mistral3 mixtral modernbert
