@@ -28,6 +28,15 @@ BERT = {
     "max_position_embeddings": 40,
     "pad_token_id": 1,
 }
+XLM = {
+    "vocab_size": VOCAB,
+    "emb_dim": 48,
+    "n_layers": 2,
+    "n_heads": 3,
+    "max_position_embeddings": 40,
+    "n_langs": 1,
+}
+FNET = {key: value for key, value in BERT.items() if key != "num_attention_heads"}
 LAYOUTLMV3 = BERT | {
     "coordinate_size": 7,
     "shape_size": 10,
@@ -1098,6 +1107,17 @@ FAMILIES = {
     "plbart": ("PLBartForConditionalGeneration", BART),
     "rembert": ("RemBertModel", BERT | {"input_embedding_size": 20, "output_embedding_size": 36}),
     "roformer": ("RoFormerModel", BERT),
+    "convbert": (
+        "ConvBertModel",
+        BERT | {"embedding_size": 20, "num_attention_heads": 6, "conv_kernel_size": 5},
+    ),
+    "flaubert": ("FlaubertModel", XLM),
+    "xlm": ("XLMModel", XLM),
+    "fnet": ("FNetModel", FNET),
+    "squeezebert": (
+        "SqueezeBertModel",
+        BERT | {"embedding_size": 48, "q_groups": 3, "k_groups": 2, "output_groups": 2},
+    ),
     "deberta": ("DebertaModel", DEBERTA | {"max_relative_positions": 7}),
     "deberta-v2": ("DebertaV2Model", DEBERTA),
     "ernie": ("ErnieModel", BERT),

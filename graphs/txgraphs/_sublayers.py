@@ -7,10 +7,12 @@ import onnx_ir as ir
 from txexport.spec import (
     AttentionSpec,
     BottleneckSpec,
+    ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
@@ -31,9 +33,11 @@ from txexport.spec import (
 )
 from txgraphs.attention import attention, cached_attention
 from txgraphs.bottleneck import bottleneck
+from txgraphs.convolved_attention import convolved_attention
 from txgraphs.disentangled_attention import disentangled_attention
 from txgraphs.experts import experts
 from txgraphs.feedforward import feed_forward
+from txgraphs.fourier_mixing import fourier_mixing
 from txgraphs.gated_delta import gated_delta
 from txgraphs.grid_attention import grid_attention
 from txgraphs.latent_attention import cached_latent_attention, latent_attention
@@ -80,6 +84,8 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     GridAttentionSpec: grid_attention,
     ReducedAttentionSpec: reduced_attention,
     BottleneckSpec: bottleneck,
+    FourierMixingSpec: fourier_mixing,
+    ConvolvedAttentionSpec: convolved_attention,
 }
 FEED_FORWARDS: dict[type, Callable[..., ir.Value]] = {
     FeedForwardSpec: feed_forward,

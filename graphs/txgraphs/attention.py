@@ -6,6 +6,7 @@ from onnxscript import script
 from txexport.spec import AttentionSpec, Cache
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs.grouped_linear import grouped_linear
 from txgraphs.linear import linear
 from txgraphs.norm import norm
 from txgraphs.position import asked
@@ -49,7 +50,7 @@ def attention(
     k, v = _keys_and_values(spec, g, x, cos, sin)  # (B, K, S, H)
     heads, *weights = scaled_dot_product_attention(spec, weighted, g, q, k, v, mask)  # (B, N, S, H)
     mixed = _gated_output(spec, g, x, g.call(merge, heads, name="mixed"))  # (B, S, N*H)
-    y = linear(spec.output_bias, g / "o", mixed)  # (B, S, W)
+    y = grouped_linear(spec.num_heads * spec.head_dim, spec.output_bias, spec.o_groups, g / "o", mixed)
     return y, *weights
 
 
@@ -235,7 +236,7 @@ def _values(spec: AttentionSpec, g: Body, x: ir.Value, keys: ir.Value) -> ir.Val
     """x (B,S,W), and keys as projected (B,K,S,H) -> values (B,K,S,H)."""
     if not spec.keys_as_values:
         heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
-        keys = g.call(split, linear(spec.bias, g / "v", x), heads)
+        keys = g.call(split, grouped_linear(spec.hidden_size, spec.bias, spec.v_groups, g / "v", x), heads)
     y = _clipped(spec, g, keys)
     return norm(spec.head_norm, g / "v_norm", y) if spec.value_norm and spec.head_norm is not None else y
 
@@ -250,7 +251,8 @@ def _clipped(spec: AttentionSpec, g: Body, y: ir.Value) -> ir.Value:
 
 def _side_by_side(spec: AttentionSpec, g: Body, name: str, x: ir.Value) -> ir.Value:
     """x (B,S,W) -> queries (B,S,N*H) or keys (B,S,K*H), normalised where the norm is of all heads."""
-    y = linear(spec.bias, g / name, x)
+    groups = {"q": spec.q_groups, "k": spec.k_groups}[name]
+    y = grouped_linear(spec.hidden_size, spec.bias, groups, g / name, x)
     kind = {"q": spec.q_norm, "k": spec.k_norm}[name]
     return y if kind is None or not spec.joint_norm else norm(kind, g / f"{name}_norm", y)
 

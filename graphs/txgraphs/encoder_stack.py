@@ -40,6 +40,7 @@ from txgraphs.stack import (
     biased_masks,
     embedded,
     final_normed,
+    fourier_context,
     layer_context,
     masked_attentions,
     relative_context,
@@ -74,12 +75,17 @@ def encoder(
         masks[window] = mask  # (B, 1, S, S)
     biased = biased_masks(spec, graph, stack, masks, apart, apart, range(spec.num_layers))
     rotations, relative = rotary_context(spec, graph, order), relative_context(spec, graph, stack, inputs)
+    relative |= fourier_context(spec, graph, input_ids)
     x = embedded(spec, graph, stack, inputs, places)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, biased[layer], rotations, relative)
         given.hidden(x)
         x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
-    return final_normed(spec, graph, stack, x, given)
+    y = final_normed(spec, graph, stack, x, given)
+    if not spec.masked_output:
+        return y
+    real = op.Unsqueeze(op.Cast(attention_mask, to=graph.dtype), graph.constant("vector", [2]))  # (B, S, 1)
+    return op.Mul(y, real)
 
 
 def signal_encoder(

@@ -10,6 +10,7 @@ from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._constants import float32
 from txgraphs.activation import activation
+from txgraphs.grouped_linear import grouped_linear
 from txgraphs.linear import linear
 from txgraphs.prelu import prelu
 
@@ -28,8 +29,9 @@ def feed_forward(spec: FeedForwardSpec, g: Body, x: ir.Value) -> ir.Value:
             gate = g.call(_beyond(spec.cutoff, g.dtype), gate)
         wide = g.op.Mul(_activated(spec, g, gate), linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
     else:
-        wide = _activated(spec, g, linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
-    y = linear(spec.bias, g / "down", wide)  # (B, S, W)
+        up = grouped_linear(spec.hidden_size, spec.bias, spec.up_groups, g / "up", x)
+        wide = _activated(spec, g, up, name="wide")  # (B, S, F)
+    y = grouped_linear(spec.intermediate_size, spec.bias, spec.down_groups, g / "down", wide)  # (B, S, W)
     return y
 
 

@@ -9,6 +9,7 @@ from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
     BlockSpec,
+    FourierMixingSpec,
     MaskedAttentionSpec,
     PageBiasSpec,
     PositionedAttentionSpec,
@@ -22,6 +23,7 @@ from txexport.spec import (
 )
 from txgraphs._graph import Graph
 from txgraphs.disentangled_attention import relative_vectors
+from txgraphs.fourier_mixing import FOURIER_TABLES, fourier_tables
 from txgraphs.inputs.tokens import embedding
 from txgraphs.mask import biased_mask, mutual_mask, padding_mask
 from txgraphs.norm import norm
@@ -47,9 +49,9 @@ def layer_context(
 ) -> Values:
     """The inputs of a block's attention but the hidden states.
 
-    Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions.
+    Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions, or tables.
     """
-    if isinstance(block.attention, PositionedAttentionSpec):
+    if isinstance(block.attention, PositionedAttentionSpec | FourierMixingSpec):
         return relative
     if not isinstance(block.attention, MaskedAttentionSpec):
         return {name: inputs[name] for name in block.attention.token_masks}
@@ -113,6 +115,15 @@ def relative_context(spec: TextStackSpec, graph: Graph, stack: str, inputs: dict
             mask = graph.call(padding_mask, attention_mask, attention_mask, name="mask")  # (B, 1, S, S)
             apart = graph.call(other_segments, inputs[names.TOKEN_TYPE_IDS], name="apart")  # (B, 1, S, S)
             return {"mask": mask, "vectors": vectors, "of_query": of_query, "apart": apart}
+    return {}
+
+
+def fourier_context(spec: TextStackSpec, graph: Graph, tokens: ir.Value) -> Values:
+    """The tables of Fourier transforms over tokens (B,S), where layers have any."""
+    for block in spec.blocks:
+        if isinstance(block.attention, FourierMixingSpec):
+            tables = graph.call(fourier_tables(block.attention, graph.dtype), tokens, name="fourier")
+            return dict(zip(FOURIER_TABLES, tables, strict=True))
     return {}
 
 

@@ -7,11 +7,13 @@ from torch import nn
 from txexport.spec import (
     AttentionSpec,
     BottleneckSpec,
+    ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
     DenseAndExpertsSpec,
     DisentangledAttentionSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
@@ -33,10 +35,12 @@ from txexport.spec import (
 )
 from txmodels.attention import Attention, CachedAttention
 from txmodels.bottleneck import Bottleneck
+from txmodels.convolved_attention import ConvolvedAttention
 from txmodels.dense_and_experts import DenseAndExperts
 from txmodels.disentangled_attention import DisentangledAttention
 from txmodels.experts import Experts
 from txmodels.feedforward import FeedForward
+from txmodels.fourier_mixing import FourierMixing
 from txmodels.gated_delta import GatedDelta
 from txmodels.grid_attention import GridAttention
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
@@ -85,6 +89,8 @@ SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     GridAttentionSpec: GridAttention,
     ReducedAttentionSpec: ReducedAttention,
     BottleneckSpec: Bottleneck,
+    FourierMixingSpec: FourierMixing,
+    ConvolvedAttentionSpec: ConvolvedAttention,
 }
 FEED_FORWARDS: dict[type, Callable[..., nn.Module]] = {
     FeedForwardSpec: FeedForward,

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from txexport.spec import AttentionSpec, Cache
+from txmodels.grouped_linear import grouped_linear
 from txmodels.linear import Linear
 from txmodels.norm import Norm
 from txmodels.position import asked
@@ -68,12 +69,13 @@ class Attention(nn.Module):
         self.rotated_norm, self.clip = spec.rotated_norm, spec.clip
         self.normed = spec.head_norm is not None and not spec.joint_norm and not spec.rotated_norm
         self.interleaved = spec.rotary is not None and spec.rotary.interleaved
-        self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
-        self.k = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
+        queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
+        self.q = grouped_linear(spec.hidden_size, queries, spec.bias, spec.q_groups)
+        self.k = grouped_linear(spec.hidden_size, keys, spec.bias, spec.k_groups)
         self.keys_as_values, self.value_norm = spec.keys_as_values, spec.value_norm
         if not spec.keys_as_values:
-            self.v = Linear(spec.hidden_size, spec.num_kv_heads * spec.head_dim, spec.bias)
-        self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
+            self.v = grouped_linear(spec.hidden_size, keys, spec.bias, spec.v_groups)
+        self.o = grouped_linear(queries, spec.hidden_size, spec.output_bias, spec.o_groups)
         if spec.q_norm is not None and spec.k_norm is not None:
             self.q_norm = Norm(spec.q_norm)
             self.k_norm = Norm(spec.k_norm)

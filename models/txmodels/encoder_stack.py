@@ -71,7 +71,7 @@ class Encoder(Stack):
         }
         biased = self.biased_masks(masks, apart, apart)
         rotations = self.rotary_context(order)
-        relative = self.relative_context(attention_mask, token_type_ids)
+        relative = self.relative_context(attention_mask, token_type_ids) | self.fourier_context(input_ids)
         if inputs_embeds is None:
             tokens_and_images = places, token_type_ids, attention_mask, image_features
             x = self.embedding(input_ids, *tokens_and_images)  # (B, S, W)
@@ -83,7 +83,7 @@ class Encoder(Stack):
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
         given.last(x, y)
-        return y
+        return y * attention_mask[:, :, None] if self.spec.masked_output else y
 
     def mask(self, window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
         """The attention mask (B,1,S,S) of layers with that window."""

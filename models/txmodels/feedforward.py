@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from txexport.spec import Activation, FeedForwardSpec
 from txmodels.activation import activation
+from txmodels.grouped_linear import grouped_linear
 from txmodels.linear import Linear
 from txmodels.prelu import Prelu
 
@@ -16,10 +17,10 @@ class FeedForward(nn.Module):
         super().__init__()
         self.act = Prelu() if spec.activation is Activation.PRELU else activation(spec.activation)
         self.gated, self.clip, self.cutoff = spec.gated, spec.clip, spec.cutoff
-        self.up = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
+        self.up = grouped_linear(spec.hidden_size, spec.intermediate_size, spec.bias, spec.up_groups)
         if self.gated:
             self.gate = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
-        self.down = Linear(spec.intermediate_size, spec.hidden_size, spec.bias)
+        self.down = grouped_linear(spec.intermediate_size, spec.hidden_size, spec.bias, spec.down_groups)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""

@@ -9,6 +9,7 @@ from txexport.contracts.layer_outputs import LayerOutputs
 from txexport.spec import (
     AlibiSpec,
     BlockSpec,
+    FourierMixingSpec,
     MaskedAttentionSpec,
     PageBiasSpec,
     PositionedAttentionSpec,
@@ -20,6 +21,7 @@ from txexport.spec import (
     TextStackSpec,
 )
 from txmodels.disentangled_attention import RelativeVectors
+from txmodels.fourier_mixing import FOURIER_TABLES, fourier_tables
 from txmodels.inputs.tokens import Embedding
 from txmodels.mask import biased_mask, mutual_mask, padding_mask
 from txmodels.norm import Norm
@@ -105,6 +107,13 @@ class Stack(nn.Module):
                 return {"mask": mask, "vectors": vectors, "of_query": of_query, "apart": apart}
         return {}
 
+    def fourier_context(self, tokens: Tensor) -> Values:
+        """The tables of Fourier transforms over tokens (B,S), where layers have any."""
+        for block in self.spec.blocks:
+            if isinstance(block.attention, FourierMixingSpec):
+                return dict(zip(FOURIER_TABLES, fourier_tables(block.attention, tokens), strict=True))
+        return {}
+
 
 def layer_context(
     block: BlockSpec,
@@ -115,9 +124,9 @@ def layer_context(
 ) -> Values:
     """The inputs of a block's attention but the hidden states.
 
-    Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions.
+    Masks of tokens (B,S), or one of pairs (B,1,S,T) and a rotation, or `relative` positions, or tables.
     """
-    if isinstance(block.attention, PositionedAttentionSpec):
+    if isinstance(block.attention, PositionedAttentionSpec | FourierMixingSpec):
         return relative
     if not isinstance(block.attention, MaskedAttentionSpec):
         return {name: tokens[name] for name in block.attention.token_masks}

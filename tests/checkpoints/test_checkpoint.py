@@ -505,6 +505,14 @@ UNSUPPORTED = [
     ("bert-generation", {"is_decoder": False}, "is_decoder=False"),
     ("rembert", {"is_decoder": True}, "is_decoder=True"),
     ("roformer", {"rotary_value": True}, "rotary_value=True"),
+    ("flaubert", {"pre_norm": True}, "pre_norm=True is not supported"),
+    ("xlm", {"causal": True}, "causal=True is not supported"),
+    ("xlm", {"asm": True}, "asm=True is not supported"),
+    ("xlm", {"is_encoder": False}, "is_encoder=False is not supported"),
+    ("xlm", {"n_langs": 3}, "n_langs=3 with use_lang_emb=True is not supported; expected n_langs=1"),
+    ("convbert", {"is_decoder": True}, "is_decoder=True is not supported"),
+    ("fnet", {"use_tpu_fourier_optimizations": True}, "use_tpu_fourier_optimizations=True is not supported"),
+    ("squeezebert", {"embedding_size": 20}, "embedding_size=20 is not supported"),
     ("siglip", {"vision_config": {"vision_use_head": False}}, "vision_use_head=False"),
     ("umt5", {"is_decoder": True}, "is_decoder=True"),
     ("deberta", {"relative_attention": False}, "relative_attention=False is not supported; expected True"),
@@ -630,6 +638,13 @@ OTHER_HEADS = [
         "text-classification",
     ),
 ]
+
+
+def test_choices_scored_by_the_last_place_are_named(checkpoint_of):
+    """ConvBERT's config.json need not tell the place, and the library's is the last one, padding or not."""
+    row = Row("convbert", "ConvBertForMultipleChoice", "multiple-choice", "last place")
+    message = error(UnsupportedError, checkpoint_of(row), "multiple-choice")
+    assert "summary_type='last' is not supported; expected 'first'" in message
 
 
 @pytest.mark.parametrize(("architecture", "task", "needed", "other"), OTHER_HEADS)

@@ -167,6 +167,12 @@ def test_what_is_told_of_float16(for_cuda):
         ("gpt2", {"single_file": True}, InputError, "'cuda' is for native graphs, and a single file is"),
         ("gpt2", {"cache": "dynamic"}, InputError, "a dynamic cache cannot be captured"),
         ("gpt2", {"dtype": "float16", "keep": ["*.q.*"]}, InputError, "compute in float16 alone"),
+        (
+            "fnet",
+            {"dtype": "float16"},
+            UnsupportedError,
+            "fnet cannot: its sums over all tokens exceed float16",
+        ),
         ("mamba", {"dtype": "float16"}, UnsupportedError, "mamba cannot: its states stay float32"),
         ("mixtral", {"dtype": "float16"}, UnsupportedError, "mixtral cannot: a rounding error selects other"),
     ],

@@ -20,6 +20,7 @@ UNREAD = {
     ): "its original knows float32 alone, and so not a lone score's rounding",
     ("mobilebert", "fill-mask"): "its head multiplies with two matrices side by side",
     ("mobilebert", "next-sentence-prediction"): "no published checkpoint is for it",
+    **{(name, "multiple-choice"): "its scores pass through the labels" for name in ("xlm", "flaubert")},
     ("big_bird", "question-answering"): "it hides the question, and has a layer of its own",
     ("xlnet", "multiple-choice"): "it reads the last place, padding or not, and graphs no row alone",
     ("roformer", "multiple-choice"): "it reads the last place, padding or not: a score depends on its batch",

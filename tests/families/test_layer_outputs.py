@@ -33,11 +33,10 @@ ROWS = [
     ("vit", None, 24),
     ("clip", None, 17),
 ]
+NO_WEIGHTS = {"longformer", "lfm2", "mobilebert", "fnet", "convbert"}  # between all pairs of tokens
 NO_STATES = {"gemma3n", "gemma3n_text"}  # a token has several vectors
 REST = [
-    name
-    for name in families.names()
-    if name not in {"longformer", "lfm2", *NO_STATES, *(name for name, *_ in ROWS)}
+    name for name in families.names() if name not in {*NO_WEIGHTS, *NO_STATES, *(name for name, *_ in ROWS)}
 ]
 PAIRS = Row("bart", "BartForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
 DECODES = Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})

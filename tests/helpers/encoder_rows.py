@@ -40,6 +40,12 @@ BLOCKS = {"attention_type": "block_sparse", "block_size": 2, "num_random_blocks"
 BLOCKS |= {"rescale_embeddings": True, "use_bias": False}
 KEYS_AND_PLACES = {"position_biased_input": True, "type_vocab_size": 2, "pos_att_type": ["p2c"]}
 ASKED = LABELS | {"pooler_hidden_act": "tanh"}
+GROUPED_HEAD = {"num_groups": 2, "head_ratio": 8, "conv_kernel_size": 3, "layer_norm_eps": 1e-3}
+GROUPED_HEAD |= {"embedding_size": 48, "hidden_act": "relu"}
+FIRST_TOKEN = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
+SEVERAL_LANGUAGES = {"n_langs": 4, "use_lang_emb": False, "gelu_activation": False, "layer_norm_eps": 1e-3}
+ODD_WIDTH = {"hidden_size": 45, "hidden_act": "relu", "layer_norm_eps": 1e-3, "type_vocab_size": 2}
+OTHER_GROUPS = {"q_groups": 1, "v_groups": 2, "post_attention_groups": 4, "intermediate_groups": 1}
 
 BERTS = [
     Row("big_bird", "BigBirdModel", FEATURES),
@@ -108,6 +114,27 @@ BERTS = [
     *(row for row in heads(encoder("rembert", "RemBert"))[1:] if row.task != FILL),
     *heads(encoder("roformer", "RoFormer", choices=False)),
     Row("roformer", "RoFormerForMaskedLM", FILL, "narrower tables", {"embedding_size": 20}),
+    *encoder("convbert", "ConvBert", choices=False),
+    Row("convbert", "ConvBertModel", FEATURES, "groups, one head, eps", GROUPED_HEAD),
+    Row("convbert", "ConvBertForMultipleChoice", CHOOSE, config=FIRST_TOKEN),
+    *encoder("fnet", "FNet"),
+    Row("fnet", "FNetForPreTraining", PRETRAIN),
+    Row("fnet", "FNetForNextSentencePrediction", NEXT, slow=True),
+    Row("fnet", "FNetModel", FEATURES, "odd width, relu, eps", ODD_WIDTH),
+    Row("xlm", "XLMModel", FEATURES),
+    Row("xlm", "XLMModel", FEATURES, "relu, eps, several languages", SEVERAL_LANGUAGES),
+    Row("xlm", "XLMWithLMHeadModel", FILL),
+    Row("xlm", "XLMWithLMHeadModel", FILL, "untied", UNTIED),
+    Row("xlm", "XLMForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("xlm", "XLMForTokenClassification", TAG, "5 labels", LABELS),
+    Row("xlm", "XLMForQuestionAnsweringSimple", ANSWER),
+    Row("flaubert", "FlaubertModel", FEATURES),
+    Row("flaubert", "FlaubertWithLMHeadModel", FILL, slow=True),
+    Row("flaubert", "FlaubertForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
+    Row("flaubert", "FlaubertForTokenClassification", TAG, "5 labels", LABELS, slow=True),
+    Row("flaubert", "FlaubertForQuestionAnsweringSimple", ANSWER, slow=True),
+    *encoder("squeezebert", "SqueezeBert"),
+    Row("squeezebert", "SqueezeBertModel", FEATURES, "other groups", OTHER_GROUPS),
     *heads(encoder("roberta-prelayernorm", "RobertaPreLayerNorm")),
     *heads(encoder("xlm-roberta-xl", "XLMRobertaXL")),
 ]

@@ -20,12 +20,14 @@ from helpers import mutations_of_distances as distances
 from helpers import mutations_of_documents as documents
 from helpers import mutations_of_edges as edges
 from helpers import mutations_of_families as family
+from helpers import mutations_of_groups as groups
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_listening as listening
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_mixed as mixed
 from helpers import mutations_of_packing as packing
+from helpers import mutations_of_padding as padding
 from helpers import mutations_of_pages as pages
 from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_pictures as pictures
@@ -39,14 +41,17 @@ from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
 from helpers import mutations_of_shared_layers as shared
 from helpers import mutations_of_sounds as sounds
+from helpers import mutations_of_spans as spans
 from helpers import mutations_of_speech as speech
 from helpers import mutations_of_state_spaces as spaces
 from helpers import mutations_of_states as states
 from helpers import mutations_of_streams as streams
 from helpers import mutations_of_tasks as tasks
+from helpers import mutations_of_transforms as transforms
 from helpers import mutations_of_windows as windows
 from helpers.encoder_rows import NORMED
 from helpers.row import (
+    CLASSIFY,
     CONVERSE,
     DEPTH,
     DETECT,
@@ -88,6 +93,7 @@ OVER_DINOV2 = {
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "xlm, labels": Row("xlm", "XLMForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     "dab-detr, patterns": Row(
         "dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", {"num_patterns": 2}
     ),
@@ -192,6 +198,39 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         bottlenecks.queries_of_the_residual,
         bottlenecks.drop_narrow_residual,
         bottlenecks.drop_last_network,
+    ),
+    ("xlm", None, "model"): (
+        common.ignore_mask,
+        common.drop_layer,
+        common.shift_positions,
+        common.swap_layers,
+    ),
+    ("xlm, labels", None, "model"): (padding.unmasked_output,),
+    ("convbert", None, "model"): (
+        common.ignore_mask,
+        common.drop_layer,
+        spans.ignore_queries,
+        spans.later_span,
+        spans.reversed_kernel,
+        spans.convolutions_first,
+        spans.drop_bias_of_spans,
+    ),
+    ("fnet", None, "model"): (
+        common.drop_layer,
+        common.shift_positions,
+        common.drop_residual,
+        transforms.add_sines,
+        transforms.mirror_without_sines,
+        transforms.swap_tables_of_tokens,
+        transforms.backwards,
+    ),
+    ("squeezebert", None, "model"): (
+        common.ignore_mask,
+        common.drop_layer,
+        common.shift_positions,
+        groups.swap_inputs_of_groups,
+        groups.swap_outputs_of_groups,
+        groups.drop_bias_of_a_group,
     ),
     ("deberta-v2", None, "model"): (
         common.ignore_mask,

@@ -48,6 +48,7 @@ KINDS = {
         ["<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<s>", "</s>", "<mask>"],
     ),
     "AlbertTokenizer": ("unigram", ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]),
+    "FNetTokenizer": ("unigram", ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]),
     "RemBertTokenizer": ("unigram", ["<pad>", "[CLS]", "<unk>", "[SEP]", "[MASK]"]),
     "BigBirdTokenizer": ("unigram", ["<pad>", "</s>", "<s>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]),
     "DebertaV2Tokenizer": ("unigram", ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]),

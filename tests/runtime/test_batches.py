@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -32,6 +33,21 @@ def test_batches_keep_to_the_budget_and_leave_nothing_out():
     assert list(batches_by_length([], [], 5)) == []
     with pytest.raises(InputError, match="batch_tokens is 0, expected at least 1"):
         list(batches_by_length([1], [1], 0))
+
+
+def test_batches_of_one_length_alone():
+    lengths = [3, 9, 4, 4, 9, 3, 2, 4]
+    batches = list(batches_by_length(lengths, lengths, 18, equal=True))
+    assert batches == [[1, 4], [2, 3, 7], [0, 5], [6]]
+
+
+def test_texts_of_a_model_that_reads_padding_are_answered_as_alone(bundle_of):
+    """A Fourier transform has no mask: a padded row would have another vector."""
+    model = load(bundle_of("fnet", None), device="cpu", threads=1)
+    texts = ["a", "the cat sat on the mat", "b", "no", "the dog lay on the rug"]
+    together = model.embed(texts, pooling="mean")
+    for text, vector in zip(texts, together, strict=True):
+        assert np.abs(model.embed([text], pooling="mean")[0] - vector).max() < 1e-5
 
 
 OPTIONS = {

@@ -754,6 +754,16 @@ CONTRADICTIONS = {
         SEVERAL, blocks=(STREAMED, dataclasses.replace(STREAMED, streams=None))
     ),
     "XieluFeedForwardSpec: intermediate_size is 0": lambda: XieluFeedForwardSpec(12, 0),
+    "FeedForwardSpec: up_groups is 5 with gated=False": lambda: dataclasses.replace(FEED, up_groups=5),
+    "FeedForwardSpec: down_groups is 2 with gated=True": lambda: dataclasses.replace(
+        FEED, down_groups=2, gated=True
+    ),
+    "AttentionSpec: k_groups is 5 with causal=False": lambda: dataclasses.replace(SELF, k_groups=5),
+    "AttentionSpec: o_groups is 2 with causal=True": lambda: dataclasses.replace(CAUSAL, o_groups=2),
+    "TextStackSpec: masked_output is True, but attention is causal": lambda: dataclasses.replace(
+        DECODER, masked_output=True
+    ),
+    "AttentionSpec: v_groups is 0": lambda: dataclasses.replace(SELF, v_groups=0),
     "FeedForwardSpec: cutoff is 1.5 with gated=False": lambda: dataclasses.replace(FEED, cutoff=1.5),
     "FeedForwardSpec: cutoff is 1.5 with gated=True, clip=2.0": lambda: dataclasses.replace(
         FEED, cutoff=1.5, gated=True, clip=2.0

@@ -16,6 +16,7 @@ import txgraphs.block
 import txgraphs.experts
 import txgraphs.feedforward
 import txgraphs.gated_convolution
+import txgraphs.grouped_linear
 import txgraphs.heads.boxes
 import txgraphs.heads.causal_lm
 import txgraphs.heads.masked_lm
@@ -47,6 +48,7 @@ import txmodels.block
 import txmodels.experts
 import txmodels.feedforward
 import txmodels.gated_convolution
+import txmodels.grouped_linear
 import txmodels.heads.boxes
 import txmodels.heads.causal_lm
 import txmodels.heads.masked_lm
@@ -162,6 +164,7 @@ ATTENTIONS = {
     "whole": attention_spec(2, causal=False, unmasked=True),
     "softcap": attention_spec(2, softcap=1.5),
     "softcap in a window": attention_spec(1, softcap=0.7, window=3, scale=0.9),
+    "projections in groups": attention_spec(2, causal=False, q_groups=3, k_groups=2, v_groups=4, o_groups=6),
     "sinks": attention_spec(2, sinks=True, rotary=ROTARY["whole"]),
     "gates": attention_spec(2, gated_output=True),
     "gates of heads": attention_spec(2, gated_output=True, head_gates=True, rotary=ROTARY["whole"]),
@@ -193,6 +196,13 @@ def turns(spec: AttentionSpec, new: int = S):
 @pytest.mark.parametrize("bias", [True, False])
 def test_linear(bias):
     check(txmodels.linear.Linear(W, F, bias), partial(txgraphs.linear.linear, bias), random(B, S, W))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("bias", [True, False])
+def test_grouped_linear(bias, groups):
+    module = txmodels.grouped_linear.grouped_linear(W, F + F % groups, bias, groups)
+    check(module, partial(txgraphs.grouped_linear.grouped_linear, W, bias, groups), random(B, S, W))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Activation if kind is not Activation.PRELU])
@@ -533,6 +543,14 @@ def test_feed_forward(kind, bias, gated):
         partial(txgraphs.feedforward.feed_forward, spec),
         random(B, S, W),
     )
+
+
+@pytest.mark.parametrize(("up", "down"), [(2, 1), (1, 2)])
+def test_feed_forward_in_groups(up, down):
+    spec = FeedForwardSpec(W, F, Activation.GELU, up_groups=up, down_groups=down)
+    module = txmodels.feedforward.FeedForward(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.feed_forward(spec)
+    check(module, partial(txgraphs.feedforward.feed_forward, spec), random(B, S, W))
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -67,6 +67,7 @@ class GraphFacts:
 
     `vocab_size` is the number of token ids that it reads, 0 for none. `limit` names the entry of the
     manifest's `limits` that bounds its sequences; texts are padded to that length if `pads_to_limit`.
+    With `equal_lengths`, texts of a batch have as many tokens each, since padding would change their vectors.
     `pad_token_id` is the id that has no position of its own. Every text must contain `eos_token_id`, whose
     vector the head reads. `prefix_tokens` are the hidden states before the patches of an image. `vector` is
     the output that is the embedding of a sequence, if the graph pools it itself and not by BERT's pooler.
@@ -87,6 +88,7 @@ class GraphFacts:
     vocab_size: int = 0
     limit: str | None = None
     pads_to_limit: bool = False
+    equal_lengths: bool = False
     pad_token_id: int | None = None
     eos_token_id: int | None = None
     prefix_tokens: int = 0

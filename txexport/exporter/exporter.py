@@ -24,6 +24,7 @@ from txexport.exporter.options import check_options, resolved_options
 from txexport.exporter.parameter_formats import routes
 from txexport.formats import DEFAULT, DTYPES, STORED
 from txexport.parts import check_outputs, for_others, signatures
+from txexport.parts.stacks import transforms
 from txexport.spec import Architecture
 from txexport.support.aliases import dtype_named
 from txexport.support.arguments import arguments_from
@@ -181,6 +182,8 @@ def _check_computed(options: ExportOptions, resolved: families.Resolved) -> None
     why, every = None, signatures(resolved.spec, of_cache(options.cache)).values()
     if any(is_state(port.name) for one in every for port in one.inputs):
         why = "its states stay float32"
+    elif any(map(transforms, resolved.spec.stacks.values())):
+        why = "its sums over all tokens exceed float16"
     elif any(map(routes, resolved.weights)):
         why = "a rounding error selects other experts"
     if why is not None:

@@ -13,7 +13,8 @@ library: the values that all versions read correctly and the reason, or None,
 REFUSED, classes under its name that are other models, with the reason,
 ORIGINALS, classes of transformers that the automatic ones do not know,
 ARGUMENTS, arguments that transformers' model is called with, to read what our graphs read,
-SHUFFLES, true where the original orders patches by random numbers,
+SHUFFLES, true where the original orders patches by random numbers, RETURNS_SCORES, true where its
+output_attentions are scores before the softmax,
 `spec(config, task, names)` and `table(spec)`; `names` are a TensorNames of the checkpoint.
 A family whose config.json names the families of its parts has `table_of(config, task, names)` instead of
 `table`.

@@ -43,12 +43,12 @@ NEXT_SENTENCE = "next-sentence-prediction"
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes."""
-    _check_label_head(config, task, names)
+    check_label_head(config, task, names)
     position = PositionSpec(PositionKind.LEARNED, config.integer("max_position_embeddings"))
     return encoder_spec(config, task, names, position, config.activation("hidden_act", "gelu"))
 
 
-def _check_label_head(config: Config, task: str, names: TensorNames) -> None:
+def check_label_head(config: Config, task: str, names: TensorNames) -> None:
     """Raise CheckpointError where the checkpoint's head of labels is that of another task."""
     heads = {"text-classification": "classifier.weight", NEXT_SENTENCE: "cls.seq_relationship.weight"}
     if task not in heads:
@@ -140,7 +140,7 @@ def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
     # The last one is ColBERT's
     other_heads = ("pooler.*", "cls.*", "classifier.*", "qa_outputs.*", "linear.*")
-    return Table(stack_rules() | _head_rules(spec), NAMING, drop=("embeddings.position_ids", *other_heads))
+    return Table(stack_rules() | task_rules(spec), NAMING, drop=("embeddings.position_ids", *other_heads))
 
 
 def stack_rules() -> Rules:
@@ -162,7 +162,8 @@ def stack_rules() -> Rules:
     }
 
 
-def _head_rules(spec: EncoderSpec) -> Rules:
+def task_rules(spec: EncoderSpec) -> Rules:
+    """Tensor names of all the heads of BERT."""
     word_embedding, decoder = "embeddings.word_embeddings.weight", "cls.predictions.decoder"
     masked_lm: Rules = {
         "head.dense.*": "cls.predictions.transform.dense.*",

@@ -15,6 +15,7 @@ TASKS = {
 }
 
 NAMING = Naming("electra.", {".gamma": ".weight", ".beta": ".bias"})
+HEADS = ("discriminator_predictions.*", "generator_*", "classifier.*", "qa_outputs.*", "sequence_summary.*")
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
@@ -36,19 +37,12 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 
 def table(spec: EncoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    rules = bert.stack_rules() | {"encoder.embedding.project.*": "embeddings_project.*"} | _head_rules(spec)
-    drop = (
-        "embeddings.position_ids",
-        "discriminator_predictions.*",
-        "generator_*",
-        "classifier.*",
-        "qa_outputs.*",
-        "sequence_summary.*",
-    )
-    return Table(rules, NAMING, drop)
+    rules = bert.stack_rules() | {"encoder.embedding.project.*": "embeddings_project.*"} | head_rules(spec)
+    return Table(rules, NAMING, ("embeddings.position_ids", *HEADS))
 
 
-def _head_rules(spec: EncoderSpec) -> Rules:
+def head_rules(spec: EncoderSpec) -> Rules:
+    """Tensor names of ELECTRA's heads."""
     masked_lm: Rules = {
         "head.dense.*": "generator_predictions.dense.*",
         "head.norm.*": "generator_predictions.LayerNorm.*",

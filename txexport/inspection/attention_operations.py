@@ -12,8 +12,10 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     BottleneckSpec,
+    ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
     DisentangledAttentionSpec,
+    FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
@@ -66,7 +68,7 @@ def per_pair(spec: Attention) -> int:
     """Operations for a pair of a query and a key: their product, and the weighted value.
 
     Of a convolution those for a token and a place of the kernel, of a delta rule or a state space those for a
-    token.
+    token, of a Fourier transform the products with a cosine and a sine.
     """
     if isinstance(spec, LatentAttentionSpec):
         return 2 * spec.num_heads * (2 * spec.kv_lora_rank + spec.qk_rope_head_dim)
@@ -78,6 +80,8 @@ def per_pair(spec: Attention) -> int:
         return 5 * spec.inner_size * spec.state_size + 2 * sum(spec.widths) * spec.kernel
     if isinstance(spec, MambaSpec):
         return 6 * spec.inner_size * spec.state_size + 2 * spec.inner_size * spec.kernel
+    if isinstance(spec, FourierMixingSpec):
+        return 4 * spec.frequencies
     return 4 * spec.num_heads * spec.head_dim
 
 
@@ -100,6 +104,8 @@ def pairs(spec: Attention, length: int) -> int:
             | RotatedInputAttentionSpec()
             | LowRankAttentionSpec()
             | BottleneckSpec()
+            | FourierMixingSpec()
+            | ConvolvedAttentionSpec()
         ):
             return _in_window(spec.window, spec.causal, length)
         case SourceAttentionSpec():  # of one image
@@ -169,7 +175,8 @@ def relative(stack: StackSpec, block: BlockSpec, length: int) -> tuple[int, int]
 
 
 def convolutions(block: BlockSpec, length: int) -> dict[str, int]:
-    """Operations of convolutions and of mixed vectors over a row of `length` tokens, by sublayer.
+    """Operations of convolutions, of mixed vectors and of a vector's Fourier transform over a row of `length`
+    tokens, by sublayer.
 
     Where attention reduces its keys, those that its projections of fewer vectors save are subtracted.
     """
@@ -179,6 +186,10 @@ def convolutions(block: BlockSpec, length: int) -> dict[str, int]:
         keys, width = kind.keys(length), kind.hidden_size
         saved = 4 * (length - keys) * width * kind.num_heads * kind.head_dim
         result["attention"] = 2 * keys * width**2 * kind.reduction**2 - saved
+    if isinstance(kind, ConvolvedAttentionSpec):
+        result["attention"] = length * kind.operations
+    if isinstance(kind, FourierMixingSpec):
+        result["attention"] = 4 * length * kind.hidden_size * kind.frequencies
     if isinstance(network, ConvolvedFeedForwardSpec):
         result["feed_forward"] = 2 * length * network.intermediate_size * network.kernel**2
     if block.streams is not None:

@@ -10,6 +10,7 @@ from txexport.spec import (
     BlockSpec,
     BottleneckSpec,
     ConvolutionModuleSpec,
+    ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
     DeformableStackSpec,
     DenseAndExpertsSpec,
@@ -17,6 +18,7 @@ from txexport.spec import (
     DistributionStackSpec,
     ExpertsSpec,
     FeedForwardSpec,
+    FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
@@ -158,6 +160,10 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
             return f"{heads} (Longformer)"
         case LinformerAttentionSpec():
             return f"{heads} (Linformer)"
+        case ConvolvedAttentionSpec():
+            return f"{heads} beside as many convolutions over {spec.kernel} tokens"
+        case FourierMixingSpec():
+            return "Fourier transforms"
         case BottleneckSpec():
             inner = spec.feed_forward.intermediate_size
             return f"{heads} and {spec.networks} networks of {inner:,} (bottleneck of {spec.size:,})"

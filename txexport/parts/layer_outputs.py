@@ -109,7 +109,7 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             )
         for block in stack.blocks:
             if not isinstance(block.attention, MaskedAttentionSpec | PositionedAttentionSpec):
-                kind = type(block.attention).__name__.removesuffix("AttentionSpec").lower()
+                kind = type(block.attention).__name__.removesuffix("Spec").removesuffix("Attention").lower()
                 raise UnsupportedError(
                     f"outputs {names.ATTENTIONS}: the {name} has {kind} attention, which has no weights "
                     f"between all pairs of tokens; ask for {names.HIDDEN_STATES} alone"

@@ -15,6 +15,7 @@ from txexport.spec import (
     DeformableStackSpec,
     DistributionStackSpec,
     FeedForwardSpec,
+    FourierMixingSpec,
     LengthAdapterSpec,
     MixedStackSpec,
     PageBiasSpec,
@@ -173,6 +174,16 @@ def layer_ports(
             heads = shape[0], kind.cross_attention.num_heads, shape[1]
             ports.append(floats(names.of_layer(names.CROSS_ATTENTIONS, layer), *heads, source))
     return ports
+
+
+def mixes_padding(stack: StackSpec) -> bool:
+    """True where padding changes the vectors of other tokens than those beside it."""
+    return isinstance(stack, TextStackSpec) and stack.mixes_padding
+
+
+def transforms(stack: StackSpec) -> bool:
+    """True where layers sum over all tokens by a Fourier transform."""
+    return any(isinstance(block.attention, FourierMixingSpec) for block in stack.layers)
 
 
 def parameters(stack: StackSpec) -> Shapes:

@@ -110,7 +110,8 @@ def run(
     patches = bundle.manifest.text_stage.facts.page_patches
     costs = [length + patches for length in lengths]
     tell = ByInput(progress, range(len(encodings)) if owners is None else owners)
-    for indices in batches_by_length(lengths, costs, batch_tokens):
+    equal = bundle.manifest.text_stage.facts.equal_lengths
+    for indices in batches_by_length(lengths, costs, batch_tokens, equal):
         session = bundle.sessions[role]
         check_room(session, len(indices), max(costs[i] for i in indices))
         feeds = inputs_of(bundle, role, [encodings[i] for i in indices])
@@ -132,10 +133,13 @@ def check_room(session: Session, rows: int, longest: int) -> None:
     memory.check(f"a batch of {rows:,} texts of {longest:,} tokens", size)
 
 
-def batches_by_length(lengths: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
+def batches_by_length(
+    lengths: Sequence[int], costs: Sequence[int], budget: int, equal: bool = False
+) -> Iterator[list[int]]:
     """Yield batches of indices, longest items first; each batch in ascending order.
 
-    The size of a batch times its largest cost is at most `budget`, except for a single item.
+    The size of a batch times its largest cost is at most `budget`, except for a single item. If `equal`, the
+    items of a batch have one length.
     Raises InputError for a budget of less than 1.
     """
     if not is_whole(budget, 1):
@@ -144,7 +148,8 @@ def batches_by_length(lengths: Sequence[int], costs: Sequence[int], budget: int)
     largest = 0
     for place in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         largest = max(largest, costs[place])
-        if batch and (len(batch) + 1) * largest > budget:
+        other = equal and bool(batch) and lengths[place] != lengths[batch[0]]
+        if batch and ((len(batch) + 1) * largest > budget or other):
             yield sorted(batch)
             batch, largest = [], costs[place]
         batch.append(place)

@@ -12,6 +12,7 @@ from txexport.spec.conditional_stack import ConditionalStackSpec
 from txexport.spec.connector import ConnectorSpec
 from txexport.spec.convnext import ConvNextSpec
 from txexport.spec.convolution_module import BatchNormSpec, ConvolutionModuleSpec
+from txexport.spec.convolved_attention import ConvolvedAttentionSpec
 from txexport.spec.cross_vision_language import CrossVisionLanguageSpec
 from txexport.spec.decoder import DecoderSpec
 from txexport.spec.deformable_attention import DeformableAttentionSpec
@@ -52,6 +53,7 @@ from txexport.spec.enums import (
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec, XieluFeedForwardSpec
+from txexport.spec.fourier_mixing import FourierMixingSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.gated_frames import GatedFramesSpec
@@ -166,6 +168,7 @@ __all__ = [
     "ConvolutionModuleSpec",
     "ConvolutionNorm",
     "ConvolutionSpec",
+    "ConvolvedAttentionSpec",
     "ConvolvedFeedForwardSpec",
     "ConvolvedMergingSpec",
     "CosineSpec",
@@ -191,6 +194,7 @@ __all__ = [
     "FeatureFusionSpec",
     "FeatureMapSpec",
     "FeedForwardSpec",
+    "FourierMixingSpec",
     "FramesSpec",
     "FusedSegmentsSpec",
     "FusionPyramidSpec",

@@ -25,7 +25,9 @@ class AttentionSpec:
     bias is multiplied by a gate of each query and head, and the mask is of pairs (Chen et al. 2022, 3.1).
     With a `gated_output`, the sigmoid of one more projection of a token multiplies what its heads give (Qiu
     et al. 2025, 2.2); with `head_gates` it is one number a head. With a `value_norm`, `head_norm` normalises
-    values too. If `keys_as_values`, values are the projection of keys, before its norm and rotation.
+    values too. If `keys_as_values`, values are the projection of keys, before its norm and rotation. The four
+    projections of bidirectional attention may be in groups, each from its own part of a vector to its own part
+    of the output (Iandola et al. 2020, 3.2).
     """
 
     hidden_size: int
@@ -52,11 +54,16 @@ class AttentionSpec:
     head_gates: bool = False
     value_norm: bool = False
     keys_as_values: bool = False
+    q_groups: int = 1
+    k_groups: int = 1
+    v_groups: int = 1
+    o_groups: int = 1
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
+        self._check_groups()
         if self.unmasked and not (self.maskless_static and not self.causal):
             raise SpecError(
                 f"AttentionSpec: unmasked with causal={self.causal}, window={self.window}, "
@@ -125,6 +132,20 @@ class AttentionSpec:
                 f"AttentionSpec: {self.num_heads} query heads cannot share {self.num_kv_heads} "
                 "key/value heads evenly"
             )
+
+    def _check_groups(self) -> None:
+        """Raise SpecError for projections in groups that do not divide the vectors, or in a decoder."""
+        positive(self, "q_groups", "k_groups", "v_groups", "o_groups")
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        for name, outputs in (("q", queries), ("k", keys), ("v", keys), ("o", queries)):
+            groups: int = getattr(self, f"{name}_groups")
+            plain = not self.causal and self.source_size is None and not self.keys_as_values
+            if groups > 1 and (self.hidden_size % groups or outputs % groups or not plain):
+                raise SpecError(
+                    f"AttentionSpec: {name}_groups is {groups} with causal={self.causal}, source_size="
+                    f"{self.source_size}, keys_as_values={self.keys_as_values}; expected a number that "
+                    f"divides {self.hidden_size} and {outputs}, and False, None, False, or 1"
+                )
 
     @property
     def key_value_size(self) -> int:

@@ -5,7 +5,9 @@ from typing import assert_never
 from txexport.spec import (
     AttentionSpec,
     BottleneckSpec,
+    ConvolvedAttentionSpec,
     DisentangledAttentionSpec,
+    FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
     LatentAttentionSpec,
@@ -28,16 +30,22 @@ from txexport.spec import (
 )
 from txexport.spec.bottleneck_parameters import bottleneck
 from txexport.spec.efficient_attention import (
-    Factored,
     LinformerAttentionSpec,
     LocalAttentionSpec,
     LongformerAttentionSpec,
     LowRankAttentionSpec,
     PerformerAttentionSpec,
-    Sharing,
     StridedAttentionSpec,
 )
-from txexport.spec.shapes import Shapes, linear, norm, under
+from txexport.spec.efficient_attention_parameters import (
+    linformer_attention,
+    local_attention,
+    longformer_attention,
+    low_rank_attention,
+    performer_attention,
+    strided_attention,
+)
+from txexport.spec.shapes import Shapes, grouped_linear, linear, norm, under
 
 GATES = 8  # numbers of each query and head that its two gates are summed from
 
@@ -91,6 +99,10 @@ def attention(
             return patch_bias_attention(spec)
         case BottleneckSpec():
             return bottleneck(spec)
+        case FourierMixingSpec():
+            return {}
+        case ConvolvedAttentionSpec():
+            return convolved_attention(spec)
         case _:
             assert_never(spec)
 
@@ -98,11 +110,12 @@ def attention(
 def dense_attention(spec: AttentionSpec) -> Shapes:
     """Query, key, value and output projections, the norms of query and key heads, and the sinks."""
     queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
+    values = grouped_linear(spec.key_value_size, keys, spec.bias, spec.v_groups)
     shapes = {
-        **under("q", linear(spec.hidden_size, queries, spec.bias)),
-        **under("k", linear(spec.key_value_size, keys, spec.bias)),
-        **({} if spec.keys_as_values else under("v", linear(spec.key_value_size, keys, spec.bias))),
-        **under("o", linear(queries, spec.hidden_size, spec.output_bias)),
+        **under("q", grouped_linear(spec.hidden_size, queries, spec.bias, spec.q_groups)),
+        **under("k", grouped_linear(spec.key_value_size, keys, spec.bias, spec.k_groups)),
+        **({} if spec.keys_as_values else under("v", values)),
+        **under("o", grouped_linear(queries, spec.hidden_size, spec.output_bias, spec.o_groups)),
     }
     if spec.q_norm is not None and spec.k_norm is not None:
         shapes |= under("q_norm", norm(spec.q_norm)) | under("k_norm", norm(spec.k_norm))
@@ -185,67 +198,6 @@ def rotated_input_attention(spec: RotatedInputAttentionSpec) -> Shapes:
     return under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", inputs)
 
 
-def local_attention(spec: LocalAttentionSpec) -> Shapes:
-    """As dense attention's."""
-    return _projections(spec)
-
-
-def strided_attention(spec: StridedAttentionSpec) -> Shapes:
-    """As dense attention's."""
-    return _projections(spec)
-
-
-def longformer_attention(spec: LongformerAttentionSpec) -> Shapes:
-    """As dense attention's, and query, key and value projections of global tokens."""
-    inputs = linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
-    return (
-        _projections(spec) | under("q_global", inputs) | under("k_global", inputs) | under("v_global", inputs)
-    )
-
-
-def linformer_attention(spec: LinformerAttentionSpec) -> Shapes:
-    """As dense attention's, and the projections of keys and values along the length."""
-    heads = (spec.num_heads,) if spec.sharing == Sharing.NONE else ()
-    along: Shapes = {"weight": (*heads, spec.projected_length, spec.max_length)}
-    shapes = _projections(spec) | under("e", along)
-    return shapes if spec.sharing == Sharing.KEY_VALUE else shapes | under("f", along)
-
-
-def performer_attention(spec: PerformerAttentionSpec) -> Shapes:
-    """As dense attention's, and the random directions that all heads share."""
-    directions: Shapes = {"weight": (spec.num_features, spec.head_dim)}
-    return _projections(spec) | under("features", directions)
-
-
-def _projections(
-    spec: LocalAttentionSpec
-    | StridedAttentionSpec
-    | LongformerAttentionSpec
-    | LinformerAttentionSpec
-    | PerformerAttentionSpec,
-) -> Shapes:
-    """Query, key, value and output projections."""
-    inner = spec.num_heads * spec.head_dim
-    inputs = linear(spec.hidden_size, inner, spec.bias)
-    output = linear(inner, spec.hidden_size, spec.bias)
-    return under("q", inputs) | under("k", inputs) | under("v", inputs) | under("o", output)
-
-
-def low_rank_attention(spec: LowRankAttentionSpec) -> Shapes:
-    """Query, key, value and output projections, each whole or in two factors."""
-    inner, rank = spec.num_heads * spec.head_dim, spec.rank
-    factored = {Factored.VALUE: "v", Factored.INPUTS: "qkv", Factored.ALL: "qkvo"}[spec.factored]
-    shapes: Shapes = {}
-    for name in "qkvo":
-        ends = (inner, spec.hidden_size) if name == "o" else (spec.hidden_size, inner)
-        if name in factored:
-            narrow = linear(ends[0], rank, False)
-            shapes |= under(name, linear(rank, ends[1], spec.bias) | under("inner", narrow))
-        else:
-            shapes |= under(name, linear(*ends, spec.bias))
-    return shapes
-
-
 def cross_key_value(spec: AttentionSpec) -> Shapes:
     """Projections of an encoder's output to keys and values, and the norm of keys, once for all steps."""
     parts = ("k.", "v.", "k_norm.")
@@ -317,4 +269,19 @@ def patch_bias_attention(spec: PatchBiasAttentionSpec) -> Shapes:
         **under("v", linear(spec.hidden_size, inner, True)),
         **under("o", linear(inner, spec.hidden_size, True)),
         "relative.weight": (spec.distances, spec.num_heads),
+    }
+
+
+def convolved_attention(spec: ConvolvedAttentionSpec) -> Shapes:
+    """Projections to heads and back, the span's two convolutions, and the projection to kernels."""
+    width, inner = spec.hidden_size, spec.num_heads * spec.head_dim
+    return {
+        **under("q", linear(width, inner, True)),
+        **under("k", linear(width, inner, True)),
+        **under("v", linear(width, inner, True)),
+        "depthwise.weight": (width, 1, spec.kernel),
+        **under("pointwise", linear(width, inner, True)),
+        **under("kernel", linear(inner, spec.num_heads * spec.kernel, True)),
+        **under("convolved", linear(width, inner, True)),
+        **under("o", linear(2 * inner, width, True)),
     }

@@ -11,6 +11,8 @@ from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 from txexport.spec.bottleneck import BottleneckSpec
+from txexport.spec.convolved_attention import ConvolvedAttentionSpec
+from txexport.spec.fourier_mixing import FourierMixingSpec
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.reduced_attention import ReducedAttentionSpec
@@ -182,4 +184,6 @@ SparseAttentionSpec = (
     | GridAttentionSpec
     | PatchBiasAttentionSpec
     | BottleneckSpec
+    | FourierMixingSpec
+    | ConvolvedAttentionSpec
 )

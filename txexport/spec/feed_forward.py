@@ -14,7 +14,8 @@ class FeedForwardSpec:
     With a `clip`, the input of the non-linearity is at most `clip`, and the factor that multiplies it is
     clamped to [-clip, clip] and increased by 1 (OpenAI 2025). With a `cutoff`, the input of the non-linearity
     is what exceeds the mean of all its numbers by more than `cutoff` standard deviations, and 0 elsewhere
-    (statistical top-k; Gemma Team 2025, Gemma 3n).
+    (statistical top-k; Gemma Team 2025, Gemma 3n). The projections up and down are in groups, each from its
+    own part of a vector to its own part of the output (Iandola et al. 2020, 3.2).
     """
 
     hidden_size: int
@@ -24,9 +25,17 @@ class FeedForwardSpec:
     gated: bool = False
     clip: float | None = None
     cutoff: float | None = None
+    up_groups: int = 1
+    down_groups: int = 1
 
     def __post_init__(self) -> None:
-        positive(self, "hidden_size", "intermediate_size")
+        positive(self, "hidden_size", "intermediate_size", "up_groups", "down_groups")
+        for name, groups in (("up_groups", self.up_groups), ("down_groups", self.down_groups)):
+            if self.hidden_size % groups or self.intermediate_size % groups or (self.gated and groups > 1):
+                raise SpecError(
+                    f"FeedForwardSpec: {name} is {groups} with gated={self.gated}; expected a number that "
+                    f"divides {self.hidden_size} and {self.intermediate_size}, 1 for a gated network"
+                )
         if self.cutoff is not None and (not self.gated or self.clip is not None):
             raise SpecError(
                 f"FeedForwardSpec: cutoff is {self.cutoff} with gated={self.gated}, clip={self.clip}; it is "

@@ -28,7 +28,7 @@ from txexport.spec import (
 )
 from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.enums import Activation
-from txexport.spec.shapes import Shapes, linear, norm, under
+from txexport.spec.shapes import Shapes, grouped_linear, linear, norm, under
 
 
 def feed_forward(spec: NetworkSpec) -> Shapes:
@@ -50,8 +50,8 @@ def feed_forward(spec: NetworkSpec) -> Shapes:
 
 def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
     """The projections up and down, the gate's, and the slope of PReLU."""
-    up = linear(spec.hidden_size, spec.intermediate_size, spec.bias)
-    down = linear(spec.intermediate_size, spec.hidden_size, spec.bias)
+    up = grouped_linear(spec.hidden_size, spec.intermediate_size, spec.bias, spec.up_groups)
+    down = grouped_linear(spec.intermediate_size, spec.hidden_size, spec.bias, spec.down_groups)
     slope: Shapes = {"act.weight": (1,)} if spec.activation is Activation.PRELU else {}
     return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down) | slope
 

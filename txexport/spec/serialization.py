@@ -90,6 +90,8 @@ TYPES: dict[str, type] = {
     "grid": specs.GridAttentionSpec,
     "patch_bias": specs.PatchBiasAttentionSpec,
     "bottleneck": specs.BottleneckSpec,
+    "fourier": specs.FourierMixingSpec,
+    "convolved_attention": specs.ConvolvedAttentionSpec,
     "reduced": specs.ReducedAttentionSpec,
     "feed_forward": specs.FeedForwardSpec,
     "experts": specs.ExpertsSpec,

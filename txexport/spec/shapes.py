@@ -15,6 +15,16 @@ def linear(inputs: int, outputs: int, bias: bool) -> Shapes:
     return {"weight": (outputs, inputs)} | ({"bias": (outputs,)} if bias else {})
 
 
+def grouped_linear(inputs: int, outputs: int, bias: bool, groups: int) -> Shapes:
+    """A projection in groups, each with its own parts of the numbers; a plain one for a single group."""
+    if groups == 1:
+        return linear(inputs, outputs, bias)
+    shapes: Shapes = {}
+    for number in range(groups):
+        shapes |= under(f"groups.{number}", linear(inputs // groups, outputs // groups, bias))
+    return shapes
+
+
 def norm(spec: NormSpec) -> Shapes:
     """Scale, and shift where the kind has one."""
     scale: Shapes = {"weight": (spec.size,)}

@@ -6,10 +6,12 @@ from txexport.errors import SpecError
 from txexport.spec.anchor_stack import AnchorStackSpec
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
+from txexport.spec.convolved_attention import ConvolvedAttentionSpec
 from txexport.spec.deformable_stack import DeformableStackSpec
 from txexport.spec.distribution_stack import DistributionStackSpec
 from txexport.spec.efficient_attention import LinformerAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
+from txexport.spec.fourier_mixing import FourierMixingSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.layer_inputs import LayerInputsSpec
@@ -50,7 +52,8 @@ class TextStackSpec:
     Layer i has the block `blocks[i % len(blocks)]`, so one block is enough for a stack of equal layers.
     `relative` is the position bias that all layers share, of boxes on a page too, or the vectors of relative
     positions that they project. With `layer_inputs`, each layer reads a vector made of the token's id and
-    embedding. With a `layout`, each layer has a second flow, of the words' layout on a page.
+    embedding. With a `layout`, each layer has a second flow, of the words' layout on a page. An encoder with a
+    `masked_output` returns vectors of 0 for padding.
     """
 
     embedding: EmbeddingSpec
@@ -60,8 +63,13 @@ class TextStackSpec:
     relative: RelativeSpec | AlibiSpec | RoundedAlibiSpec | PageBiasSpec | VectorsSpec | None = None
     layer_inputs: LayerInputsSpec | None = None
     layout: LayoutEmbeddingSpec | None = None
+    masked_output: bool = False
 
     def __post_init__(self) -> None:
+        if self.masked_output and self.causal:
+            raise SpecError(
+                "TextStackSpec: masked_output is True, but attention is causal; expected False, or an encoder"
+            )
         check_layers(self)
         self._check_shared()
         self._check_layer_inputs()
@@ -219,6 +227,17 @@ class TextStackSpec:
     def causal(self) -> bool:
         """True where attention is causal."""
         return self.blocks[0].attention.causal
+
+    @property
+    def mixes_padding(self) -> bool:
+        """True where padding changes the vectors of every token, or of more of them with each layer."""
+        mixing = FourierMixingSpec | ConvolvedAttentionSpec
+        return any(isinstance(block.attention, mixing) for block in self.blocks)
+
+    @property
+    def reads_padding(self) -> bool:
+        """True where padding changes the vectors of tokens."""
+        return self.embedding.trigrams or self.mixes_padding
 
     @property
     def has_cross_attention(self) -> bool:

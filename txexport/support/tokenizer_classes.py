@@ -74,8 +74,8 @@ _ROWS = {  # by name, without "Tokenizer"
     "Barthez": _row(ROBERTA),
     "Bert": _row(
         BERT,
-        "bert blip chinese_clip distilbert electra ernie grounding-dino layoutlm megatron-bert mobilebert "
-        "nomic_bert",
+        "bert blip chinese_clip convbert distilbert electra ernie grounding-dino layoutlm megatron-bert "
+        "mobilebert nomic_bert squeezebert",
         aliases="Electra LayoutLM Lxmert MobileBert SqueezeBert",
         types=True,
     ),
@@ -97,6 +97,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Deberta": _row(DEBERTA, "deberta", types=True),
     "DebertaV2": _row(DEBERTA, "deberta-v2", types=True),
     "DistilBert": _row(BERT),
+    "FNet": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "fnet", types=True),
     "Funnel": _row(XLNET),
     "GPT2": _row(GPT2, "codegen gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
     "GPTNeoX": _row(
@@ -144,7 +145,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "BlenderbotSmall": _row(model_types="blenderbot-small"),
     "Canine": _row(types=True),
     "Esm": _row(model_types="esm"),
-    "FNet": _row(types=True),
+    "Flaubert": _row(model_types="flaubert"),
     "LayoutLMv2": _row(types=True),
     "M2M100": _row(model_types="m2m_100"),
     "Marian": _row(model_types="marian"),
@@ -154,11 +155,12 @@ _ROWS = {  # by name, without "Tokenizer"
     "Siglip": _row(model_types="siglip"),
     "Speech2Text": _row(model_types="speech_to_text"),
     "Tapas": _row(types=True),
+    "XLM": _row(model_types="xlm"),
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
-Flaubert GPTNeoXJapanese GPTSw3 Lasr Luke MLuke Mgpstr MyT5 Nougat Perceiver
+GPTNeoXJapanese GPTSw3 Lasr Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
-Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC XLM"""
+Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC"""
 _GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
 glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
 granitemoeshared hyperclovax llava llava_next minimax_m2 ministral3 mistral mistral3 mixtral modernbert

@@ -28,6 +28,7 @@ UNIGRAM = {
     "Barthez",
     "Camembert",
     "DebertaV2",
+    "FNet",
     "LayoutXLM",
     "MBart",
     "MBart50",

@@ -71,7 +71,7 @@ def as_it_is(settings: Settings, file: TokenizerFile) -> Built:
     return Built(file.tokenizer, settings.tokens(GENERIC))
 
 
-BUILDERS = REBUILT | wordpiece.OF_FILE | {GENERIC: as_it_is, PARAKEET: as_it_is}
+BUILDERS = REBUILT | sentencepiece.OF_FILE | wordpiece.OF_FILE | {GENERIC: as_it_is, PARAKEET: as_it_is}
 
 
 def _parts(tokenizer: Tokenizer) -> dict[str, Any]:

@@ -149,6 +149,11 @@ def albert(settings: Settings, file: TokenizerFile) -> Built:
     return Built(tokenizer, settings.tokens("AlbertTokenizer"), post=AROUND)
 
 
+def albert_of_file(settings: Settings, file: TokenizerFile) -> Built:
+    """FNetTokenizer: AlbertTokenizer's special tokens, but all else as in tokenizer.json."""
+    return Built(file.tokenizer, settings.tokens("AlbertTokenizer"))
+
+
 def rembert(settings: Settings, file: TokenizerFile) -> Built:
     """RemBertTokenizer."""
     normalizer = [*QUOTES, SPACES, *_letters(settings, accents=True, lower=False), *precompiled(file)]
@@ -266,3 +271,4 @@ CLASSES: dict[str, Callable[[Settings, TokenizerFile], Built]] = {
     "XLMRobertaTokenizer": xlm_roberta,
     "XLNetTokenizer": xlnet,
 }
+OF_FILE: dict[str, Callable[[Settings, TokenizerFile], Built]] = {"FNetTokenizer": albert_of_file}

@@ -148,6 +148,8 @@ class Encoder:
         """One graph, which runs once."""
         facts, vector = stacks.facts(spec.encoder, spec.head.least), spec.vector
         facts = replace(facts, limit="encoder", eos_token_id=spec.head.eos_token_id)
+        if stacks.mixes_padding(spec.encoder):
+            facts = replace(facts, equal_lengths=True)
         if (spec.head.boxes is not None and spec.head.boxes.refined) or spec.head.instance_masks is not None:
             facts = replace(facts, sigmoid_scores=True)
         if vector is not None:
@@ -204,7 +206,7 @@ class Encoder:
 
 def _reads_padding(spec: EncoderSpec) -> bool:
     """True where padding changes the vectors of tokens beside it."""
-    return isinstance(spec.encoder, TextStackSpec) and spec.encoder.embedding.trigrams
+    return isinstance(spec.encoder, TextStackSpec) and spec.encoder.reads_padding
 
 
 def check_no_cache(spec: object, contract: Contract) -> None:

@@ -122,7 +122,7 @@ def _of_encoder(
         ids, mask = to_one_length(files.text, rows, length, reader.embedding.vocab_size)
     types, _ = pad([encoding.type_ids for encoding in encodings], 0)
     marks, _ = pad([global_tokens(manifest.task, e.ids, separator) for e in encodings], 0)
-    together = length is not None or reader.embedding.trigrams  # which read padding
+    together = length is not None or reader.reads_padding
     batch = EncoderCase(name, ids, mask, types, marks, not together)
     return planned(architecture_of(spec).text_case(spec, batch))
 

@@ -24,13 +24,18 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import cache_names
 from txexport.contracts.names import (
     ATTENTION_MASK,
+    ATTENTIONS,
+    AUDIO,
     ENCODER_ATTENTION_MASK,
     INPUT_IDS,
     INPUTS_EMBEDS,
     LOGITS,
     PIXEL_VALUES,
     PREFIX_LENGTHS,
+    TEXT,
+    VISION,
     media_features,
+    of_layer,
 )
 from txexport.families import Resolved
 from txexport.spec import Mutual
@@ -199,3 +204,22 @@ def kept_windows(model: torch.nn.Module) -> list[tuple[Any, int, int]]:
     """
     layers: list[Any] = [one for one in model.modules() if hasattr(one, "set_shift_and_window_size")]
     return [(layer, layer.window_size, layer.shift_size) for layer in layers]
+
+
+def of_layers(outputs: Any, arguments: Collection[str], scores: bool = False) -> dict[str, Tensor]:
+    """The outputs of every layer by a graph's names; `arguments` asked the library for them.
+
+    Where the library's attentions are `scores`, their softmax is returned.
+    """
+    outputs_of = {tower: outputs.get(f"{tower}_model_output") for tower in (TEXT, VISION, AUDIO)}
+    towers: dict[str | None, Any] = {name: one for name, one in outputs_of.items() if one is not None}
+    result: dict[str, Tensor] = {}
+    kinds = tuple(name.removeprefix("output_") for name in arguments)  # some models give one unasked
+    for tower, values_by_kind in (towers or {None: outputs}).items():
+        for kind, values in values_by_kind.items():
+            again = kind.startswith("reshaped_")  # the same numbers as images
+            if isinstance(values, tuple) and kind.endswith(kinds) and not again:
+                if scores and kind == ATTENTIONS:
+                    values = [value.softmax(-1) for value in values]
+                result |= {of_layer(kind, layer, tower): value for layer, value in enumerate(values)}
+    return result

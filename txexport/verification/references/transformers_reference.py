@@ -19,7 +19,6 @@ from txexport.contracts.names import (
     ALIGNMENT_WEIGHTS,
     ATTENTION_MASK,
     ATTENTIONS,
-    AUDIO,
     CLASS_QUERIES_LOGITS,
     CROSS_ATTENTIONS,
     INPUT_IDS,
@@ -29,8 +28,6 @@ from txexport.contracts.names import (
     POOLER_OUTPUT,
     PRED_BOXES,
     PRED_MASKS,
-    TEXT,
-    VISION,
     of_layer,
 )
 from txexport.errors import UnsupportedError, install
@@ -48,6 +45,7 @@ from txexport.verification.references.originals import (
     ids_of,
     in_order,
     kept_windows,
+    of_layers,
     part_of,
     source_tensors,
     tensors,
@@ -101,6 +99,7 @@ class Transformers:
         self.inputs: Mapping[str, str] = getattr(family, "LIBRARY_INPUTS", {})
         self.channels = getattr(family, "LIBRARY_CHANNELS", False)
         self.shuffles = getattr(family, "SHUFFLES", False)
+        self.scores = getattr(family, "RETURNS_SCORES", False)
         if checkpoint.in_safetensors and not checkpoint.quantised and not renamed:
             model = transformers_loading.model_from_pretrained(
                 name, checkpoint.folder, dtype=torch.float32, config=config, **language
@@ -154,7 +153,7 @@ class Transformers:
         if self.pooler and LAST_HIDDEN_STATE not in named:  # DPR gives it with output_hidden_states alone
             states = self.model(**renamed, output_hidden_states=True).hidden_states
             named[LAST_HIDDEN_STATE] = states[-1]
-        named |= _of_layers(outputs, self.layer_outputs)
+        named |= of_layers(outputs, self.layer_outputs, self.scores)
         return {name: value.numpy() for name, value in named.items()}
 
     def _own_inputs(self, inputs: Arrays) -> dict[str, Tensor]:
@@ -199,7 +198,7 @@ class Transformers:
             LAST_HIDDEN_STATE: encoder_inputs["encoder_outputs"][0] if apart else encoded,
             **cached(cache.self_attention_cache, cache_names.DECODER),
             **cached(cache.cross_attention_cache, cache_names.ENCODER),
-            **_of_layers(outputs, arguments) | source_pictures(self.model, source, encoder_inputs),
+            **of_layers(outputs, arguments) | source_pictures(self.model, source, encoder_inputs),
         }
         return self._aligned({name: part_of(source, name, value.numpy()) for name, value in result.items()})
 
@@ -238,21 +237,7 @@ def _loads(checkpoint: InLanguage) -> bool:
 
 def _rows(outputs: Any, arguments: Collection[str]) -> Arrays:
     """The outputs of layers for one row, without the batch axis; `arguments` asked the library for them."""
-    return {name: value[0].numpy() for name, value in _of_layers(outputs, arguments).items()}
-
-
-def _of_layers(outputs: Any, arguments: Collection[str]) -> dict[str, Tensor]:
-    """The outputs of every layer by a graph's names; `arguments` asked the library for them."""
-    outputs_of = {tower: outputs.get(f"{tower}_model_output") for tower in (TEXT, VISION, AUDIO)}
-    towers: dict[str | None, Any] = {name: one for name, one in outputs_of.items() if one is not None}
-    result: dict[str, Tensor] = {}
-    kinds = tuple(name.removeprefix("output_") for name in arguments)  # some models give one unasked
-    for tower, values_by_kind in (towers or {None: outputs}).items():
-        for kind, values in values_by_kind.items():
-            again = kind.startswith("reshaped_")  # the same numbers as images
-            if isinstance(values, tuple) and kind.endswith(kinds) and not again:
-                result |= {of_layer(kind, layer, tower): value for layer, value in enumerate(values)}
-    return result
+    return {name: value[0].numpy() for name, value in of_layers(outputs, arguments).items()}
 
 
 def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str, tuple[str, ...]]) -> Any:
