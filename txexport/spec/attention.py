@@ -26,8 +26,8 @@ class AttentionSpec:
     With a `gated_output`, the sigmoid of one more projection of a token multiplies what its heads give (Qiu
     et al. 2025, 2.2); with `head_gates` it is one number a head. With a `value_norm`, `head_norm` normalises
     values too. If `keys_as_values`, values are the projection of keys, before its norm and rotation. The four
-    projections of bidirectional attention may be in groups, each from its own part of a vector to its own part
-    of the output (Iandola et al. 2020, 3.2).
+    projections of bidirectional attention may be in groups, each from its own part of a vector to its own
+    part of the output (Iandola et al. 2020, 3.2).
     """
 
     hidden_size: int

@@ -52,8 +52,8 @@ class TextStackSpec:
     Layer i has the block `blocks[i % len(blocks)]`, so one block is enough for a stack of equal layers.
     `relative` is the position bias that all layers share, of boxes on a page too, or the vectors of relative
     positions that they project. With `layer_inputs`, each layer reads a vector made of the token's id and
-    embedding. With a `layout`, each layer has a second flow, of the words' layout on a page. An encoder with a
-    `masked_output` returns vectors of 0 for padding.
+    embedding. With a `layout`, each layer has a second flow, of the words' layout on a page. An encoder with
+    a `masked_output` returns vectors of 0 for padding.
     """
 
     embedding: EmbeddingSpec
