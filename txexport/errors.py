@@ -96,10 +96,10 @@ def damage(error: Exception) -> str:
     message = first_line(error)
     if isinstance(error, KeyError):
         return f"it has no {message}"
-    if found := re.search(r"unexpected keyword argument ('.*')", message):
-        return f"it has {found[1]}, which is unknown"
-    if found := re.search(r"missing \d+ required .*arguments?: (.*)", message):
-        return f"it has no {found[1]}"
+    if unknown := re.search(r"unexpected keyword argument ('.*')", message):
+        return f"it has {unknown[1]}, which is unknown"
+    if missing := re.search(r"missing \d+ required .*arguments?: (.*)", message):
+        return f"it has no {missing[1]}"
     return message
 
 

@@ -2,22 +2,20 @@
 
 import io
 import json
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tokenizers
-from tokenizers import Tokenizer
 
 from txexport import bundle, families
 from txexport.checkpoints import colbert, tokenizer_classes
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.checkpoints.image_size import Resized
+from txexport.checkpoints.tokenizer_check import check_tokenizer
 from txexport.checkpoints.tokenizer_conversion import TOKENIZER, tokenizer_json
 from txexport.checkpoints.weight_resolution import check_finite
-from txexport.errors import BundleError, CheckpointError, first_line, is_failure, shown
+from txexport.errors import BundleError, CheckpointError, is_failure
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.hub_files import GENERATION, hub_files
 from txexport.exporter.image_settings import settings_for
@@ -37,7 +35,7 @@ def companions(checkpoint: Checkpoint, plan: BundlePlan) -> Iterator[tuple[str, 
     copied |= _generation_settings(copied, plan, checkpoint)
     derived = hub_files(copied, plan)
     if isinstance(tokenizer := copied.get(TOKENIZER), Path):
-        _check_tokenizer(tokenizer)
+        check_tokenizer(tokenizer)
         if plan.reads_tokens:
             _check_length(tokenizer.parent)
         model_type = checkpoint.config.get("model_type") or plan.model_type
@@ -97,42 +95,6 @@ def _check_length(folder: Path) -> None:
     except BundleError as error:
         place = "" if str(folder) in str(error) else f"{folder}: "
         raise CheckpointError(f"{place}{error}") from None
-
-
-def _check_tokenizer(path: Path) -> None:
-    """Raise CheckpointError for a damaged file, and for two words of one id, whose decoding would change.
-
-    A file that the installed tokenizers cannot read may be for a newer version: it is warned of.
-    """
-    try:
-        content = json.loads(path.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path} cannot be read as JSON: {first_line(error)}; save the tokenizer again"
-        ) from None
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path} is {shown(content)}, expected an object; save the tokenizer again")
-    try:
-        Tokenizer.from_file(str(path))
-    except BaseException as error:  # of tokenizers, whose panics have no base class
-        if not is_failure(error):
-            raise
-        warnings.warn(
-            f"{path} cannot be read by tokenizers {tokenizers.__version__}: {first_line(error)}; the bundle "
-            "reads token ids only",
-            stacklevel=2,
-        )
-    model = content.get("model")
-    model = model.get("vocab") if isinstance(model, dict) else None
-    if not isinstance(model, dict):
-        return  # a list, whose indices are the ids
-    by_id: dict[int, str] = {}
-    for word, number in model.items():
-        if isinstance(number, int) and by_id.setdefault(number, word) != word:
-            raise CheckpointError(
-                f"{path} has two tokens with the id {number}, {shown(by_id[number])} and {shown(word)}; "
-                "expected one; create the tokenizer again"
-            )
 
 
 def _check_modules(path: Path) -> None:

@@ -180,8 +180,8 @@ def _part(part: Any, media: str) -> dict[str, Any]:
     kind = part.get("type") if isinstance(part, dict) else part
     if kind != media or not media:
         if kind == "text":
-            found = part.get("text") if isinstance(part, dict) else None
-            raise RefusedError(f"a part's text is {shown(found)}, expected a text", param="messages")
+            text = part.get("text") if isinstance(part, dict) else None
+            raise RefusedError(f"a part's text is {shown(text)}, expected a text", param="messages")
         expected = f"text or {media}" if media else "text only"
         raise RefusedError(f"a message's part is {kind!r:.40}, expected {expected}", param="messages")
     if media == "input_audio":

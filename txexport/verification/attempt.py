@@ -32,5 +32,5 @@ def attempt(
         raise UnsupportedError(f"case '{name}' does not fit into this machine's memory") from None
     except Exception as error:  # any other exception is a failure of the bundle
         graph = next(iter(getattr(error, "__notes__", ())), None)  # of `runner_of`
-        told = isinstance(error, AssertionError | TxexportError)  # whose messages say it all
-        return report([], str(error) if told else f"{type(error).__name__}: {error}", graph)
+        named = "" if isinstance(error, AssertionError | TxexportError) else f"{type(error).__name__}: "
+        return report([], f"{named}{error}", graph)
