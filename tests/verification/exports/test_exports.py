@@ -264,7 +264,7 @@ def test_what_cannot_be_judged_is_told_in_one_line(optimum, checkpoint_of, tmp_p
 
     edited(folder / "model.onnx", half)
     with pytest.raises(
-        UnsupportedError, match=r"is float16; other tools' exports are judged in float32; export the model"
+        UnsupportedError, match=r"is float16; other tools' exports are judged in float32: export a model"
     ):
         txexport.verify(folder, source=source)
     (folder / "model.onnx").rename(folder / "one.onnx")
