@@ -43,8 +43,8 @@ class Piece:
         for port in (*self.inputs.values(), *self.outputs.values()):
             if port.dtype in ROUNDED:
                 raise UnsupportedError(
-                    f"{self.path}: '{port.name}' is {port.dtype}; other tools' exports are judged in float32: "
-                    "export a model that is loaded with dtype=float32"
+                    f"{self.path}: '{port.name}' is {port.dtype}; other tools' exports are judged in "
+                    "float32: export a model that is loaded with dtype=float32"
                 )
             if port.dtype not in TYPES:
                 raise UnsupportedError(f"{self.path}: '{port.name}' is {port.dtype}, which is not compared")
