@@ -33,7 +33,14 @@ ROWS = [
     ("vit", None, 24),
     ("clip", None, 17),
 ]
-NO_WEIGHTS = {"longformer", "lfm2", "mobilebert", "fnet", "convbert"}  # between all pairs of tokens
+NO_WEIGHTS = {
+    "longformer",
+    "lfm2",
+    "mobilebert",
+    "fnet",
+    "convbert",
+    "nemotron_h",
+}  # between all pairs of tokens
 NO_STATES = {"gemma3n", "gemma3n_text"}  # a token has several vectors
 REST = [
     name for name in families.names() if name not in {*NO_WEIGHTS, *NO_STATES, *(name for name, *_ in ROWS)}

@@ -68,6 +68,15 @@ def test_no_time_step_has_a_limit(cache, tmp_path):
     assert token == int(logits[1e-30].argmax())
 
 
+def test_hidden_states_are_refused(tmp_path):
+    """transformers has one for every sublayer, and a block has two."""
+    tiny_checkpoint.save(tmp_path / "in", "nemotron_h")
+    with pytest.raises(
+        UnsupportedError, match="outputs hidden_states: the original returns them behind every"
+    ):
+        export(tmp_path / "in", tmp_path / "out", outputs=["hidden_states"])
+
+
 REFUSED = {
     "layer 0 is 'moe', expected it after one of": {"layers_block_type": ["moe", "full_attention"]},
     "layer 2 is 'mlp', expected it after one of": {

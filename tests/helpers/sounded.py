@@ -1,4 +1,4 @@
-"""A tiny Qwen2-Audio and a tiny Voxtral with their processors, and sounds of odd lengths."""
+"""Tiny Qwen2-Audio, Voxtral and Audio Flamingo 3 with their processors, and sounds of odd lengths."""
 
 import base64
 import json

@@ -51,7 +51,7 @@ REFUSED = [
      400, "a part's text is None, expected a text"),
     ("/chat/completions", {"model": "chatter", "messages": QUESTION, "tools": [{}]}, 400,
      "a function in tools has no name"),
-    ("/embeddings", {"model": "encoder", "input": []}, 400, "input is [], expected a text or a list of 1 to"),
+    ("/embeddings", {"model": "encoder", "input": []}, 400, "input is [], expected a text or a list of 1"),
     ("/embeddings", {"model": "encoder", "input": ["a", ""]}, 400, "input[1] is empty, expected a text"),
     ("/embeddings", {"model": "encoder", "input": [1, 2]}, 400, "check_embedding_ctx_length=False"),
     ("/embeddings", {"model": "encoder", "input": "a", "dimensions": 999}, 400, "dimensions is 999, and"),

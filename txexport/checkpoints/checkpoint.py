@@ -294,7 +294,7 @@ def _stored(file: Path, start: int, name: str, entry: Any) -> Stored:
     if not (_are_sizes(offsets) and len(offsets) == 2 and offsets[0] <= offsets[1]):
         raise ValueError(f"tensor '{name}' has data_offsets that are not a begin and an end")
     begin, end = offsets
-    if end - begin != math.prod(shape) * SIZES.get(dtype, 1):
+    if dtype in SIZES and end - begin != math.prod(shape) * SIZES[dtype]:
         raise ValueError(f"tensor '{name}' of {dtype} {tuple(shape)} does not fill its {end - begin} bytes")
     return Stored(file, dtype, tuple(shape), start + begin, end - begin)
 

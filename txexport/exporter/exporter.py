@@ -161,6 +161,9 @@ def _checked_options(
     check_options(requested, checkpoint)
     options = resolved_options(row_of(resolved.task, resolved.spec.architecture), requested)
     check_outputs(resolved.spec, options.outputs)
+    for name, reason in getattr(families.module(resolved.model_type), "WITHOUT_OUTPUTS", {}).items():
+        if name in options.outputs:
+            raise UnsupportedError(f"outputs {name}: {reason}; leave them out")
     if options.only == "hub" and not for_others(resolved.spec, options.client):
         reason = WITHOUT_OTHERS.get(resolved.spec.architecture, OTHERWISE)
         layout = "--single-file" if options.single_file else "--only hub"

@@ -59,7 +59,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
 def _summary_activation(config: Config) -> Activation:
     """The activation of a choice's vector, which must be a projection of its first token's.
 
-    Without these values, the library's vector is the last place's, padding or not.
+    Without these values, transformers takes the last position, even if it is padding.
     """
     config = config.with_defaults(summary_type="last", summary_use_proj=False)
     config.expect(summary_type="first", summary_use_proj=True, summary_proj_to_labels=False)

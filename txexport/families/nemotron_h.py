@@ -43,6 +43,7 @@ SETTINGS = {  # Bamba's names of them, and the default
 STATES, ATTENTION, NETWORK, EXPERTS = "linear_attention", "full_attention", "mlp", "moe"
 LETTERS = {"M": STATES, "*": ATTENTION, "-": NETWORK, "E": EXPERTS}  # of hybrid_override_pattern
 NAMES = {one: one for one in LETTERS.values()} | {"mamba": STATES, "attention": ATTENTION}
+WITHOUT_OUTPUTS = {"hidden_states": "the original returns them behind every sublayer"}
 NO_FLOOR = 1e-30  # a time step that changes no state
 
 

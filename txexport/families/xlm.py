@@ -1,4 +1,4 @@
-"""XLM (Conneau and Lample 2019): post-norm encoder of one language, or of several that have no embeddings."""
+"""XLM (Conneau and Lample 2019): post-norm encoder, without embeddings of languages."""
 
 from txexport import tasks
 from txexport.checkpoints.weight_map import Naming, Rules, Table

@@ -13,6 +13,7 @@ from txexport.spec import (
     DescribedSegmentsSpec,
     DualEncoderSpec,
     EncoderSpec,
+    FourierMixingSpec,
     GroundedSpec,
     HeadKind,
     MapStackSpec,
@@ -110,7 +111,9 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
         for block in stack.blocks:
             if not isinstance(block.attention, MaskedAttentionSpec | PositionedAttentionSpec):
                 kind = type(block.attention).__name__.removesuffix("Spec").removesuffix("Attention").lower()
+                mixes = isinstance(block.attention, FourierMixingSpec)
+                mixer = "Fourier transforms" if mixes else f"{kind} attention"
                 raise UnsupportedError(
-                    f"outputs {names.ATTENTIONS}: the {name} has {kind} attention, which has no weights "
+                    f"outputs {names.ATTENTIONS}: the {name} has {mixer}, which has no weights "
                     f"between all pairs of tokens; ask for {names.HIDDEN_STATES} alone"
                 )

@@ -18,7 +18,9 @@ LARGE = 2**16  # bytes; larger bodies are parsed and tokenized one at a time
 VALUES = 2**20  # most commas and brackets of a body
 AT_ONCE = 8  # bodies of the largest size that may be in memory
 T = TypeVar("T")
-Schema: TypeAlias = dict[str, Any]  # the part of JSON Schema that `fits` reads, and `required` in each field
+# The part of JSON Schema that `fits` reads; `required` in each field; `expected` in error messages.
+Schema: TypeAlias = dict[str, Any]
+OWN_KEYS = ("required", "expected")
 
 KINDS: dict[str, Any] = {
     "string": (str,),
@@ -153,6 +155,8 @@ def _is_text(value: str) -> bool:
 
 def expected(schema: Schema) -> str:
     """A description of a schema, for error messages."""
+    if "expected" in schema:
+        return str(schema["expected"])
     if "anyOf" in schema:
         return " or ".join(expected(one) for one in schema["anyOf"])
     if "enum" in schema:
@@ -166,6 +170,6 @@ def expected(schema: Schema) -> str:
         return " ".join([what, *ends])
     if kind == "array":
         low, high = schema.get("minItems"), schema.get("maxItems")
-        count = f"{low} to {high} items" if high is not None else "items"
+        count = f"{low} to {high} items" if high is not None else f"{low} items or more" if low else "items"
         return f"a list of {count}, each {expected(schema['items'])}"
     return {"string": "a text", "boolean": "true or false", "object": "an object"}[kind]

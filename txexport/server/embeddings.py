@@ -31,6 +31,7 @@ EMBEDDINGS: dict[str, Schema] = {
             {"type": "array", "items": IDS, "minItems": 1},
         ],
         "required": True,
+        "expected": f"a text or a list of 1 to {INPUTS} texts",
         "description": "A text or several; token ids are refused, since they may be of another vocabulary.",
     },
     "encoding_format": {"enum": ["float", "base64"]},

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from txexport.server import chat, completions, embeddings, responses, transcriptions
-from txexport.server.bodies import Schema, expected
+from txexport.server.bodies import OWN_KEYS, Schema, expected
 from txexport.server.methods import METHODS, fields_of
 
 WIDE = (
@@ -82,7 +82,7 @@ def _object(path: str, fields: Mapping[str, Schema]) -> dict[str, Any]:
 
 def _standard(schema: Schema) -> Schema:
     """A schema without the keys that only this server reads."""
-    return {name: value for name, value in schema.items() if name != "required"}
+    return {name: value for name, value in schema.items() if name not in OWN_KEYS}
 
 
 async def docs(request: Request) -> Response:

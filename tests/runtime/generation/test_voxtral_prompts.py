@@ -121,6 +121,19 @@ def test_conversations_have_the_form_of_mistral_common(messages, text, model, or
     assert model.chat(messages, **GREEDY) == original(text, sounds, **GREEDY)
 
 
+REFUSED = {
+    "a message is of tool": {"role": "tool", "content": "42"},
+    "calls of tools are not read": {"role": "assistant", "content": "", "tool_calls": [{"id": "x"}]},
+    "a part is video": {"role": "user", "content": [{"type": "video", "video": "x"}]},
+}
+
+
+@pytest.mark.parametrize(("message", "one"), REFUSED.items(), ids=REFUSED)
+def test_what_the_form_cannot_say_is_refused(message, one, model):
+    with pytest.raises(InputError, match=message):
+        chat.prompt(model.bundle.folder, Conversation([user("at"), one]), VOXTRAL)
+
+
 def test_a_session_goes_on(model):
     messages = [user(D, "what?")]
     session = model.session()

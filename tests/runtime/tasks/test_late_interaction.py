@@ -32,6 +32,7 @@ FAMILIES = {
     "bert": ("BertModel", "wordpiece"),
     "roberta": ("RobertaModel", "byte_level"),
     "modernbert": ("ModernBertModel", "byte_level"),
+    "fnet": ("FNetModel", "wordpiece"),  # reads padding: every document is alone
     "qwen3": ("Qwen3Model", "byte_level"),  # no mask among its tokens: the end of a text fills queries up
 }
 SETTINGS = {

@@ -233,6 +233,15 @@ def test_decoders_of_sounds_and_images(model_type, cache, bundle_of):
     assert {f"decoder.layers.1.{part}" for part in ("attention", "cross_attention")} <= parts
 
 
+@pytest.mark.parametrize("model_type", ["fnet", "squeezebert"])
+def test_tables_and_groups(model_type, bundle_of):
+    """Tables in float64, and parts whose groups are no calls."""
+    report = verify(bundle_of(model_type), reference="twin", cases=[PADDED], layers=True)
+    assert report.ok
+    assert report.layers is not None
+    assert report.layers.beyond == []
+
+
 def test_every_component_with_parameters_is_compared(bundle_of):
     """A part that no call was found for would be right whatever it does."""
     for what, cache in (("bert", None), ("gpt2", "static"), ("t5", "dynamic"), ("clip", None), ("vit", None)):

@@ -121,7 +121,7 @@ class SpecialBoxes:
 
 
 def special_boxes(settings: Mapping[str, Any], model_type: str) -> SpecialBoxes:
-    """The boxes of special tokens, by tokenizer_config.json, or of its class.
+    """The boxes of special tokens, by tokenizer_config.json, or those of the tokenizer's class.
 
     Separators of LayoutLM, and of LayoutXLM's tokenizer, are at the page's end.
 

@@ -47,10 +47,15 @@ QWEN2_AUDIO = """
 VOXTRAL = """<s>
 {%- for message in messages %}
     {%- set open, close = '[INST]', '[/INST]' %}
-    {%- if message['role'] == 'system' %}
+    {%- if message['role'] in ('system', 'developer') %}
         {%- set open, close = '[SYSTEM_PROMPT]', '[/SYSTEM_PROMPT]' %}
     {%- elif message['role'] == 'assistant' %}
         {%- set open, close = '', '</s>' %}
+    {%- elif message['role'] != 'user' %}
+        {{- raise_exception('a message is of ' ~ message['role'] ~ ', expected system, user or assistant') }}
+    {%- endif %}
+    {%- if message['tool_calls'] %}
+        {{- raise_exception('calls of tools are not read') }}
     {%- endif %}
     {{- open }}
     {%- if message['content'] is string %}
@@ -61,6 +66,8 @@ VOXTRAL = """<s>
                 {{- '[BEGIN_AUDIO][AUDIO]' }}
             {%- elif 'text' in content %}
                 {{- content['text'] }}
+            {%- else %}
+                {{- raise_exception('a part is ' ~ content['type'] ~ ', expected text or audio') }}
             {%- endif %}
         {%- endfor %}
     {%- endif %}

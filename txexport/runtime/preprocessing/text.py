@@ -130,13 +130,14 @@ class Text:
         strategy: str = LONGEST_FIRST,
         *,
         split: bool = False,
-        less: bool = False,
+        shrink_overlap: bool = False,
     ) -> list[Encoding]:
         """Encodings of at most `size` tokens; further windows of a longer text are in its `overflowing`.
 
         A window repeats the last `overlap` tokens of the one before; of a pair `strategy` says which text is
         cut. Texts that are `split` are words. Raises InputError where special tokens, overlap and the uncut
-        text leave no room in a window. If `less`, the overlap may be smaller there: half of the room.
+        text leave no room in a window. With `shrink_overlap`, windows share half of what is left where that
+        is no more than the overlap.
         """
         if not is_whole(overlap, 0):
             raise InputError(f"windows share {shown(overlap)} tokens, expected 0 or more")
@@ -150,7 +151,7 @@ class Text:
             uncut = {"only_first": 1, "only_second": 0}.get(strategy)
             fixed = 0 if uncut is None else encodings[i].sequence_ids.count(uncut)
             room = size - fixed - self.tokenizer.num_special_tokens_to_add(isinstance(texts[i], tuple))
-            shared = room // 2 if less and 0 < room <= overlap else overlap
+            shared = room // 2 if shrink_overlap and 0 < room <= overlap else overlap
             if room <= shared:
                 raise InputError(
                     f"windows of {size} tokens leave {max(room, 0)} for the text that they cut, expected "

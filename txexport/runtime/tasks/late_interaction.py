@@ -64,7 +64,8 @@ def embed_tokens(
     skipped = [] if is_query else _skipped(bundle, how)
     tell = ByInput(progress, range(len(rows)))
     vectors = [np.empty((0, 0), np.float32)] * len(rows)
-    for indices in batches_by_length(lengths := [len(row) for row in rows], lengths, batch_tokens):
+    lengths, equal = [len(row) for row in rows], bundle.manifest.text_stage.facts.equal_lengths
+    for indices in batches_by_length(lengths, lengths, batch_tokens, equal):
         batch = [rows[place] for place in indices]
         for place, hidden in zip(indices, _hidden(bundle, batch, how.attends), strict=True):
             selected = hidden[: len(rows[place])][~np.isin(rows[place].ids, skipped)]

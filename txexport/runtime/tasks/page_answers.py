@@ -54,7 +54,7 @@ def answer_page(
     else:
         overlap = min(size // 2, LONGEST_OVERLAP) if doc_stride is None else doc_stride
         encodings = bundle.files.text.windows(
-            items, size, overlap, "only_second", split=True, less=doc_stride is None
+            items, size, overlap, "only_second", split=True, shrink_overlap=doc_stride is None
         )
     spans: list[list[Answer]] = [[] for _ in listed]
     nothing = [1.0] * len(listed)

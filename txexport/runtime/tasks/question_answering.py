@@ -121,7 +121,7 @@ def _windows(bundle: LoadedBundle, pairs: Sequence[Item], options: AnswerOptions
         raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
     default = min(size // 2, OVERLAP)
     return bundle.files.text.windows(
-        pairs, size, default if overlap is None else overlap, "only_second", less=overlap is None
+        pairs, size, default if overlap is None else overlap, "only_second", shrink_overlap=overlap is None
     )
 
 

@@ -106,6 +106,8 @@ class Expansion:
                 break
             common.append(parts[0])
         module = ".".join([str(scope.module), *common])
+        while isinstance(self.modules.get(module), nn.ModuleList):  # which is no call itself
+            module = module.rpartition(".")[0]
         # A table of positions is read by its number, never called.
         return None if isinstance(self.modules.get(module), nn.Embedding) else module
 

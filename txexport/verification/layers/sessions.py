@@ -45,7 +45,8 @@ class Components:
         for name, place in expansion.fed.items():
             value = truth(traced, place)
             if value is not None:
-                values[name] = np.ascontiguousarray(value)
+                value = np.ascontiguousarray(value)
+                values[name] = value.astype(np.float32) if value.dtype == np.float64 else value
         if cut not in self._sessions:
             self._sessions[cut] = self._session(expansion, values)
         session = self._sessions[cut]
