@@ -19,6 +19,7 @@ from txexport.spec import (
 )
 
 TASKS = {"text-generation": ("NemotronHForCausalLM",)}
+PUBLISHED_WITH_CODE = True
 
 NAMING = Naming("backbone.", others=("model.",))
 ALIASES = {"layer_types": "layers_block_type", "num_local_experts": "n_routed_experts"}
