@@ -122,6 +122,8 @@ def test_words_that_are_no_text(esm):
         ),
         ("bert", "BertJapaneseTokenizer", ["vocab.txt"], "BertJapaneseTokenizer splits texts with MeCab"),
         ("blenderbot-small", None, ["vocab.json"], "BlenderbotSmallTokenizer spells tokens differently"),
+        ("xlm", None, ["vocab.json"], "XLMTokenizer splits texts with the rules of Moses"),
+        ("flaubert", None, ["vocab.json"], "FlaubertTokenizer splits texts with the rules of Moses"),
     ],
 )
 def test_a_tokenizer_of_python_alone_is_named(model_type, kind, files, message, tmp_path):

@@ -18,9 +18,14 @@ ALONE = {
     "BertJapaneseTokenizer": "splits texts with MeCab or Sudachi",
     "BioGptTokenizer": "splits texts with the rules of Moses",
     "BlenderbotSmallTokenizer": "spells tokens differently than its vocabulary",
+    "FlaubertTokenizer": "splits texts with the rules of Moses",
     "PhobertTokenizer": "spells tokens differently than its vocabulary",
+    "XLMTokenizer": "splits texts with the rules of Moses",
 }
-ALONE_OF_FAMILY = {"biogpt": "BioGptTokenizer", "blenderbot-small": "BlenderbotSmallTokenizer"}
+ALONE_OF_FAMILY = {
+    **{"biogpt": "BioGptTokenizer", "blenderbot-small": "BlenderbotSmallTokenizer"},
+    **{"flaubert": "FlaubertTokenizer", "xlm": "XLMTokenizer"},
+}
 SPACES = Regex(r"[\s\x{1c}-\x{1f}\x{85}]+")  # the whitespace of str.split
 
 

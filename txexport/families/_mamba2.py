@@ -1,6 +1,8 @@
 """Mamba-2 layers, as the families that have them name their settings and tensors."""
 
+from collections.abc import Callable, Mapping
 from math import inf
+from typing import Any
 
 from txexport.checkpoints.weight_map import Rules
 from txexport.errors import UnsupportedError
@@ -44,6 +46,21 @@ def layer(config: Config, width: int, inner: int | None = None) -> Mamba2Spec:
         NormSpec(inner, config.number("rms_norm_eps"), NormKind.RMS),
         bias=config.flag("mamba_proj_bias", False),
         convolution_bias=config.flag("mamba_conv_bias", True),
+    )
+
+
+def renamed(config: Config, settings: Mapping[str, tuple[str, Any]]) -> Config:
+    """The settings by Bamba's names; `settings` has these, and the default, by the family's own names.
+
+    Raises CheckpointError for a wrong value, by the name that config.json has.
+    """
+    readers: dict[type, Callable[[str, Any], Any]] = {bool: config.flag, int: config.integer}
+    readers[float] = config.number
+    return config.replaced(
+        **{
+            name: readers.get(type(default), config.values.get)(key, default)
+            for key, (name, default) in settings.items()
+        }
     )
 
 

@@ -35,8 +35,7 @@ SETTINGS = {  # Bamba's names of them, and the default
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes; there is no limit of positions."""
-    renamed = {name: config.values.get(key, default) for key, (name, default) in SETTINGS.items()}
-    layer = _mamba2.layer(config.replaced(**renamed), config.integer("hidden_size"))
+    layer = _mamba2.layer(_mamba2.renamed(config, SETTINGS), config.integer("hidden_size"))
     return _causal.model(config, task, stack_spec(config, layer), tied=False)
 
 

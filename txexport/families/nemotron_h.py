@@ -131,9 +131,8 @@ def _kinds(config: Config) -> list[str]:
 
 def _states(config: Config, width: int) -> Mamba2Spec:
     """A Mamba-2 layer, whose heads give its width."""
-    renamed = {name: config.values.get(key, default) for key, (name, default) in SETTINGS.items()}
     inner = config.integer("mamba_num_heads", 128) * config.integer("mamba_head_dim", 64)
-    return _mamba2.layer(config.replaced(**renamed), width, inner)
+    return _mamba2.layer(_mamba2.renamed(config, SETTINGS), width, inner)
 
 
 def _experts(config: Config, network: FeedForwardSpec) -> ExpertsSpec:
