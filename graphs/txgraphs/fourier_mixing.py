@@ -11,8 +11,6 @@ from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._constants import float32
 
-FOURIER_TABLES = ("cos_width", "sin_width", "cos_tokens", "sin_tokens")
-
 
 @cache
 def fourier_tables(spec: FourierMixingSpec, dtype: ir.DataType) -> OnnxFunction:

@@ -23,7 +23,7 @@ from txexport.spec import (
 )
 from txgraphs._graph import Graph
 from txgraphs.disentangled_attention import relative_vectors
-from txgraphs.fourier_mixing import FOURIER_TABLES, fourier_tables
+from txgraphs.fourier_mixing import fourier_tables
 from txgraphs.inputs.tokens import embedding
 from txgraphs.mask import biased_mask, mutual_mask, padding_mask
 from txgraphs.norm import norm
@@ -123,7 +123,7 @@ def fourier_context(spec: TextStackSpec, graph: Graph, tokens: ir.Value) -> Valu
     for block in spec.blocks:
         if isinstance(block.attention, FourierMixingSpec):
             tables = graph.call(fourier_tables(block.attention, graph.dtype), tokens, name="fourier")
-            return dict(zip(FOURIER_TABLES, tables, strict=True))
+            return dict(zip(block.attention.tables, tables, strict=True))
     return {}
 
 

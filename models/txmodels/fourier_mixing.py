@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from txexport.spec import FourierMixingSpec
 
-FOURIER_TABLES = ("cos_width", "sin_width", "cos_tokens", "sin_tokens")
-
 
 def fourier_tables(spec: FourierMixingSpec, tokens: Tensor) -> tuple[Tensor, ...]:
     """tokens (B,S) -> cosines and sines of a vector's numbers (W,F), and of tokens (S,S), in float64."""

@@ -21,7 +21,7 @@ from txexport.spec import (
     TextStackSpec,
 )
 from txmodels.disentangled_attention import RelativeVectors
-from txmodels.fourier_mixing import FOURIER_TABLES, fourier_tables
+from txmodels.fourier_mixing import fourier_tables
 from txmodels.inputs.tokens import Embedding
 from txmodels.mask import biased_mask, mutual_mask, padding_mask
 from txmodels.norm import Norm
@@ -111,7 +111,7 @@ class Stack(nn.Module):
         """The tables of Fourier transforms over tokens (B,S), where layers have any."""
         for block in self.spec.blocks:
             if isinstance(block.attention, FourierMixingSpec):
-                return dict(zip(FOURIER_TABLES, fourier_tables(block.attention, tokens), strict=True))
+                return dict(zip(block.attention.tables, fourier_tables(block.attention, tokens), strict=True))
         return {}
 
 

@@ -4,16 +4,11 @@ from types import ModuleType
 
 from txexport.checkpoints.weight_map import Rules, Table
 from txexport.errors import CheckpointError
-from txexport.families import _pictured, bart, llama, mistral, qwen2_audio, whisper
+from txexport.families import _pictured, llama, mistral, qwen2_audio, whisper
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
-    Activation,
     ConnectorSpec,
     DecoderSpec,
-    LogMelSpec,
-    NormPlacement,
-    PositionKind,
-    PositionSpec,
     SignalStackSpec,
     VisionLanguageSpec,
 )
@@ -58,23 +53,16 @@ def spec(config: Config, task: str, names: TensorNames) -> VisionLanguageSpec:
 
 def tower(config: Config) -> tuple[SignalStackSpec, int]:
     """The encoder of sounds, and how many of its vectors are joined: as many numbers as its networks have."""
-    audio = config.table("audio_config")
-    audio.expect(model_type="voxtral_encoder")
-    audio = audio.renamed(qwen2_audio.ENCODER_ALIASES).with_defaults(**qwen2_audio.DEFAULTS)
-    audio = audio.replaced(scale_embedding=False, vocab_size=1)  # there are no tokens
+    audio, sound, layers = qwen2_audio.encoder(config, "voxtral_encoder")
     length, width, wide = (
         audio.integer(key) for key in ("max_source_positions", "d_model", "encoder_ffn_dim")
     )
-    joined = wide // max(width, 1)
-    if wide % max(width, 1) or length % max(joined, 1):
+    joined = wide // width
+    if wide % width or length % max(joined, 1):
         raise CheckpointError(
             f"{config.path}: audio_config has intermediate_size {wide}, hidden_size {width} and "
             f"max_source_positions {length}; expected multiples, as vectors of sounds are joined"
         )
-    position = PositionSpec(PositionKind.LEARNED, length)
-    layers = bart.stack_spec(audio, "encoder", NormPlacement.PRE, position, normed=False)
-    # The original ignores activation_function in its convolutions.
-    sound = LogMelSpec(width, audio.integer("num_mel_bins"), length, Activation.GELU)
     blocks = whisper.unmasked(layers.blocks)
     return SignalStackSpec(sound, blocks, layers.num_layers, layers.final_norm), joined
 

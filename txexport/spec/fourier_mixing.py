@@ -20,6 +20,7 @@ class FourierMixingSpec:
     window: ClassVar[None] = None
     has_position_bias: ClassVar[bool] = False
     token_masks: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[tuple[str, ...]] = ("cos_width", "sin_width", "cos_tokens", "sin_tokens")
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size")
