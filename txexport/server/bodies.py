@@ -170,6 +170,6 @@ def expected(schema: Schema) -> str:
         return " ".join([what, *ends])
     if kind == "array":
         low, high = schema.get("minItems"), schema.get("maxItems")
-        count = f"{low} to {high} items" if high is not None else f"{low} items or more" if low else "items"
-        return f"a list of {count}, each {expected(schema['items'])}"
+        count = f"{low} to {high} items, each " if high is not None else ""
+        return f"a list of {count}{expected(schema['items'])}"
     return {"string": "a text", "boolean": "true or false", "object": "an object"}[kind]
