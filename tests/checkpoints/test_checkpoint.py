@@ -196,7 +196,10 @@ UNSUPPORTED = [
     ("voxtral", {"text_config": {"model_type": "qwen2"}}, "is of a 'qwen2', expected one of llama, mistral"),
     (
         "voxtral",
-        {"audio_config": {"hidden_size": 36, "intermediate_size": 100, "max_source_positions": 50}},
+        {
+            "audio_config": {"hidden_size": 36, "num_attention_heads": 3}
+            | {"intermediate_size": 100, "max_source_positions": 50}
+        },
         "audio_config has intermediate_size 100, hidden_size 36 and max_source_positions 50",
     ),
     ("sam2", {"vision_config": VISION | {"fpn_kernel_size": 3}}, "fpn_kernel_size=3 is not supported"),

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
-from txexport.errors import CheckpointError
+from txexport.errors import UnsupportedError
 from txexport.families import bert
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
@@ -52,7 +52,7 @@ def _with_layout(config: Config, stack: TextStackSpec) -> TextStackSpec:
     width, attention, network = stack.hidden_size, block.dense, block.feed_forward
     assert isinstance(network, FeedForwardSpec)
     if ratio < 1 or attention.head_dim % ratio or width % PARTS:
-        raise CheckpointError(
+        raise UnsupportedError(
             f"{config.path}: hidden_size={width}, num_attention_heads={attention.num_heads} and "
             f"channel_shrink_ratio={ratio}; expected a width that {PARTS} divides, and heads that "
             "channel_shrink_ratio divides"

@@ -3,7 +3,7 @@
 from types import ModuleType
 
 from txexport.checkpoints.weight_map import Rules, Table
-from txexport.errors import CheckpointError
+from txexport.errors import UnsupportedError
 from txexport.families import _pictured, llama, mistral, qwen2_audio, whisper
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
@@ -59,7 +59,7 @@ def tower(config: Config) -> tuple[SignalStackSpec, int]:
     )
     joined = wide // width
     if wide % width or length % max(joined, 1):
-        raise CheckpointError(
+        raise UnsupportedError(
             f"{config.path}: audio_config has intermediate_size {wide}, hidden_size {width} and "
             f"max_source_positions {length}; expected multiples, as vectors of sounds are joined"
         )
