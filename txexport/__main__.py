@@ -37,9 +37,12 @@ def _interrupt_again(ignored: "sys.UnraisableHookArgs") -> None:
 
 
 def _interrupt_soon(thread: int) -> None:
-    """Interrupt the thread, after it has left the callback; a call that waits ends too."""
+    """Interrupt the main thread after it has left the callback; also a call that waits, except on Windows."""
     time.sleep(0.01)
-    signal.pthread_kill(thread, signal.SIGINT)
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(thread, signal.SIGINT)
+    else:  # Windows
+        _thread.interrupt_main()
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def first_line(error: BaseException) -> str:
 
 
 def damage(error: Exception) -> str:
-    """The wrong part of a file, from the exception of a class that was made of its values."""
+    """The fault in a file, from the exception raised when a class was made of its values."""
     message = first_line(error)
     if isinstance(error, KeyError):
         return f"it has no {message}"

@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -149,6 +150,23 @@ def test_shape_that_disagrees_names_the_config_value(copy_of):
     message = error(CheckpointError, copy_of("gpt2", n_inner=77))
     assert "tensor 'transformer.h.0.mlp.c_fc.weight' is (48, 100), expected (48, 77)" in message
     assert "config.json says n_inner=77" in message
+
+
+@pytest.mark.parametrize(
+    ("labels", "because"), [({"0": "a"}, "id2label of 1"), (None, "no id2label, so 2 labels")]
+)
+def test_labels_that_disagree_are_named(labels, because, tmp_path):
+    tiny_checkpoint.save(tmp_path, "bert", "BertForTokenClassification", num_labels=5)
+    file = tmp_path / "config.json"
+    values = json.loads(file.read_text(encoding="utf-8")) | {"id2label": labels, "label2id": None}
+    file.write_text(json.dumps(values), encoding="utf-8")
+    assert f"(config.json says {because})" in error(CheckpointError, tmp_path)
+
+
+def test_a_wrong_width_of_a_classifier_is_not_its_labels():
+    name, config = "classifier.dense.weight", {"hidden_size": 96}
+    checkpoint = SimpleNamespace(tensors={name: SimpleNamespace(shape=(48, 48))}, config=config)
+    assert "(config.json says hidden_size=96)" in weight_resolution._disagreement(name, (96, 96), checkpoint)
 
 
 READ = tiny_checkpoint.DEPTH["backbone_config"]

@@ -10,6 +10,8 @@ import tiny_checkpoint
 import tiny_tokenizers
 import transformers
 
+import txexport
+
 TOKEN, BEGIN, END = "<|AUDIO|>", "<|audio_bos|>", "<|audio_eos|>"
 MARK = f"{BEGIN}{TOKEN}{END}"
 RATE = 16000
@@ -35,6 +37,26 @@ def sound(samples: int, seed: int = 0) -> np.ndarray:
     tones = [np.sin(2 * np.pi * hertz * seconds) for hertz in draw.uniform(80, 4000, 3)]
     samples_of = sum(tones) * np.linspace(0.05, 0.3, samples) + draw.normal(0, 0.02, samples)
     return np.clip(samples_of, -1, 1).astype(np.float32)
+
+
+def user(*content: str | np.ndarray) -> dict[str, Any]:
+    """A user's message of texts and sounds."""
+    parts = [
+        {"type": "text", "text": one} if isinstance(one, str) else {"type": "audio", "audio": one}
+        for one in content
+    ]
+    return {"role": "user", "content": parts}
+
+
+def listed(sounds: Any) -> list:
+    """The sounds of a prompt, of one or of none, as a list."""
+    return [] if sounds is None else sounds if isinstance(sounds, list) else [sounds]
+
+
+def opened(checkpoint: Path, cache: str, folder: Path) -> txexport.Model:
+    """The checkpoint exported below the folder, and loaded."""
+    txexport.export(checkpoint, folder / "out", cache=cache)
+    return txexport.load(folder / "out", device="cpu", threads=1)
 
 
 VOXTRAL_MARK = "[BEGIN_AUDIO][AUDIO]"

@@ -230,9 +230,11 @@ def _disagreement(name: str, expected: tuple[int, ...], checkpoint: Checkpoint) 
     wrong = set(expected) - set(shape) or set(expected)
     config = checkpoint.config
     sizes = [f"{key}={value}" for key, value in config.items() if type(value) is int and value in wrong]
-    if any(part in name for part in ("classif", "score")) and "num_labels" not in config:
-        labels = config.get("id2label")
-        sizes = [f"id2label of {len(labels)}" if isinstance(labels, dict) else "no id2label, so 2 labels"]
+    labels = config.get("id2label")
+    count = len(labels) if isinstance(labels, dict) else 2
+    scores = any(part in name for part in ("classif", "score")) and "num_labels" not in config
+    if scores and expected[0] == count and expected[1:] == shape[1:]:
+        sizes = [f"id2label of {count}" if isinstance(labels, dict) else "no id2label, so 2 labels"]
     because = f" (config.json says {', '.join(sizes)})" if sizes else ""
     return f"tensor '{name}' is {shape}, expected {expected}{because}"
 

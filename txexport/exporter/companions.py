@@ -93,8 +93,7 @@ def _check_length(folder: Path) -> None:
     try:
         read_max_length(folder)
     except BundleError as error:
-        place = "" if str(folder) in str(error) else f"{folder}: "
-        raise CheckpointError(f"{place}{error}") from None
+        raise CheckpointError(str(error)) from None
 
 
 def _check_modules(path: Path) -> None:

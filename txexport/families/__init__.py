@@ -11,6 +11,7 @@ LIBRARY_NAMES where transformers needs its tensors renamed, split or left out,
 library: the values that all versions read correctly and the reason, or None,
 `variant(config)` where some checkpoints under its name belong to another family,
 REFUSED, classes under its name that are other models, with the reason,
+WITHOUT_OUTPUTS, outputs of layers that the original has at other places, with the reason,
 ORIGINALS, classes of transformers that the automatic ones do not know,
 ARGUMENTS, arguments that transformers' model is called with, to read what our graphs read,
 SHUFFLES, true where the original orders patches by random numbers, RETURNS_SCORES, true where its

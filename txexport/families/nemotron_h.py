@@ -158,7 +158,7 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Map parameters to the tensor names of transformers; multi-token prediction is left out."""
     stack = _causal.stack_name(spec)
     rules: Rules = {
-        f"{stack}.embedding.word.weight": Take("embeddings.weight", fallback="embedding.weight"),
+        f"{stack}.embedding.word.weight": "embeddings.weight",
         f"{stack}.final_norm.weight": "norm_f.weight",
     }
     layer = 0

@@ -33,9 +33,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def model(request, checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bundle") / "out"
-    txexport.export(checkpoint, folder, cache=request.param)
-    return txexport.load(folder, device="cpu", threads=1)
+    return sounded.opened(checkpoint, request.param, tmp_path_factory.mktemp("bundle"))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import transformers
 from click.testing import CliRunner
 from helpers import sounded
 from helpers.bundle_edits import relist
-from helpers.sounded import LEAST, MARK, RATE, TOKEN, sound
+from helpers.sounded import LEAST, MARK, RATE, TOKEN, listed, sound, user
 
 import txexport
 from txexport.cli.main import main
@@ -32,14 +32,6 @@ CONVERSATIONS = {
 }
 PROMPTS = [f"{MARK}the cat sat", "the dog", f"on {MARK} and{MARK} the mat", f"the rug: {MARK}"]
 OF_PROMPTS = [A, None, [B, C], [E]]
-
-
-def user(*content):
-    parts = [
-        {"type": "text", "text": one} if isinstance(one, str) else {"type": "audio", "audio": one}
-        for one in content
-    ]
-    return {"role": "user", "content": parts}
 
 
 def written(samples, path):
@@ -62,9 +54,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def model(request, checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bundle") / "out"
-    txexport.export(checkpoint, folder, cache=request.param)
-    return txexport.load(folder, device="cpu", threads=1)
+    return sounded.opened(checkpoint, request.param, tmp_path_factory.mktemp("bundle"))
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +89,6 @@ def original(checkpoint):
 
     answer.processor, answer.network = processor, network
     return answer
-
-
-def listed(sounds):
-    return [] if sounds is None else sounds if isinstance(sounds, list) else [sounds]
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from helpers import sounded
 from helpers.bundle_edits import relist
 from helpers.serving import LIMITS, running
-from helpers.sounded import RATE, VOXTRAL_MARK, sound
+from helpers.sounded import RATE, VOXTRAL_MARK, listed, sound, user
 
 import txexport
 from txexport.cli.main import main
@@ -32,14 +32,6 @@ PROMPTS = [f"<s>[INST]{MARK}the cat[/INST]", "the at", f"{MARK}{MARK} what {MARK
 OF_PROMPTS = [A, None, [D, B, C]]
 
 
-def user(*content):
-    parts = [
-        {"type": "text", "text": one} if isinstance(one, str) else {"type": "audio", "audio": one}
-        for one in content
-    ]
-    return {"role": "user", "content": parts}
-
-
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
     folder = tmp_path_factory.mktemp("voxtral")
@@ -49,9 +41,7 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=["static", "dynamic"])
 def model(request, checkpoint, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bundle") / "out"
-    txexport.export(checkpoint, folder, cache=request.param)
-    return txexport.load(folder, device="cpu", threads=1)
+    return sounded.opened(checkpoint, request.param, tmp_path_factory.mktemp("bundle"))
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +72,6 @@ def original(checkpoint):
         return processor.tokenizer.decode(tokens[0, ids.shape[1] :], skip_special_tokens=True)
 
     return answer
-
-
-def listed(sounds):
-    return [] if sounds is None else sounds if isinstance(sounds, list) else [sounds]
 
 
 @pytest.mark.parametrize("options", [{}, {"batch_tokens": 60}], ids=str)

@@ -43,7 +43,7 @@ QWEN2_AUDIO = """
     {{- '<|im_start|>assistant\n' }}
 {%- endif %}"""
 
-# The form of Mistral's tokenizers from the seventh on, which have no template
+# Mistral's prompts from version 7 of its tokenizers on, whose files have no template.
 VOXTRAL = """<s>
 {%- for message in messages %}
     {%- set open, close = '[INST]', '[/INST]' %}

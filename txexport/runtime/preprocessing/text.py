@@ -158,12 +158,13 @@ class Text:
                     f"more than their overlap of {shared}; shorten what they repeat, or the overlap"
                 )
             overlaps.setdefault(shared, []).append(i)
+        with tokenizing():
+            cutter = Tokenizer.from_str(
+                self.tokenizer.to_str()
+            )  # a copy: all threads share a tokenizer's settings
+        cutter.encode_special_tokens = self.tokenizer.encode_special_tokens
         for shared, indices in overlaps.items():
             with tokenizing():
-                cutter = Tokenizer.from_str(
-                    self.tokenizer.to_str()
-                )  # a copy: all threads share a tokenizer's settings
-                cutter.encode_special_tokens = self.tokenizer.encode_special_tokens
                 cutter.enable_truncation(size, stride=shared, strategy=strategy, direction=self.cut_side)
                 cut = cutter.encode_batch([texts[i] for i in indices], is_pretokenized=split)
             for i, encoding in zip(indices, cut, strict=True):

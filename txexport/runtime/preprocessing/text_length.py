@@ -22,7 +22,7 @@ def read_max_length(folder: Path) -> int | None:
         return int(longest)
     settings = read_json(folder / TRANSFORMERS, missing={})
     name = "model_max_length" if "model_max_length" in settings else "max_len"  # as older versions wrote it
-    return _tokens(name, settings.get(name))
+    return _tokens(f"{folder / TRANSFORMERS}: {name}", settings.get(name))
 
 
 def _tokens(name: str, value: Any) -> int | None:
@@ -34,8 +34,7 @@ def _tokens(name: str, value: Any) -> int | None:
         return None
     if number < 1 or int(number) != number:
         raise BundleError(
-            f"{TRANSFORMERS}: {name} is {shown(value)}, expected a whole number of at least 1; correct it "
-            "and export again"
+            f"{name} is {shown(value)}, expected a whole number of at least 1; correct it and export again"
         )
     return int(number)
 
@@ -46,5 +45,7 @@ def sentence_settings(folder: Path) -> dict[str, Any]:
     longest, lower = settings.get("max_seq_length"), settings.get("do_lower_case") or False
     if not isinstance(lower, bool) or not (longest is None or is_whole(longest, 1)):
         message = f"max_seq_length is {shown(longest)} and do_lower_case {shown(lower)}"
-        raise BundleError(f"{SENTENCES}: {message}, expected a whole number of at least 1, and true or false")
+        raise BundleError(
+            f"{folder / SENTENCES}: {message}, expected a whole number of at least 1, and true or false"
+        )
     return settings

@@ -21,7 +21,7 @@ from txexport.verification.processors.signals import FEATURES
 
 # Frames of the sounds of each prompt, from the fewest that make a vector on; None is the most
 ROWS = ((), (3,), (7, 6), (11,), (25, 4, 61), (None,))
-PARTS = 2.3  # spectrograms of the longest sound, where it has several
+PARTS = 2.3  # lengths of a spectrogram that the longest sound has, where sounds may have several
 
 
 def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool) -> list[TensorCheck]:
@@ -80,7 +80,7 @@ def _made(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) 
 
 
 def _replaced(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) -> Any:
-    """The inputs by Audio Flamingo 3's processor, whose call takes one sound alone."""
+    """The inputs by the methods of Audio Flamingo 3's processor, whose call takes one sound at most."""
     if not sounds:
         return {INPUT_IDS: theirs.tokenizer([text])[INPUT_IDS]}
     options = {"sampling_rate": ours.files.log_mel.rate, "return_attention_mask": True}
@@ -93,7 +93,7 @@ def _replaced(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarra
 
 
 def _in_parts(ours: SoundPrompts, theirs: Any, text: str, sounds: list[np.ndarray]) -> Any:
-    """The inputs by Voxtral's processor, whose call reads texts alone: what its other methods do."""
+    """The inputs by the methods of Voxtral's processor, which takes no prompt with sounds at once."""
     extractor, parts = ours.files.log_mel, []
     frames, (before, *after) = extractor.samples // extractor.hop, text.split(ours.token)
     options = {"sampling_rate": extractor.rate, "pad_to_multiple_of": extractor.samples, "truncation": False}
