@@ -67,8 +67,8 @@ def told(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "cases"),
     [
-        *((name, "quick" if name == "page-finder" else "full") for name in SHIPPED),
-        pytest.param("page-finder", "full", marks=pytest.mark.slow),
+        *((name, "quick") for name in SHIPPED),
+        *(pytest.param(name, "full", marks=pytest.mark.slow) for name in SHIPPED),
     ],
 )
 def test_proved_equal_to_the_original(name, cases, bundle_of):
@@ -247,14 +247,18 @@ def test_finder_finds_the_same_tables_and_figures_in_smaller_numbers(dtype, tmp_
 
 
 INTEGERS = ["int8", "int8-fast", "int4", "int4-fast"]
-QUICKER = ("code-tagger", "listener")  # in formats that other checkpoints and tests/formats cover too
+QUICKER = ("code-tagger", "number-translator")  # in a run of every test
 HALVES = ["float16", "bfloat16", "int4-128", "int4-128-fast"]
 
 
 @pytest.mark.parametrize(
     ("name", "dtypes"),
     [
-        *((name, INTEGERS) for name in SHIPPED if name != "page-finder"),
+        *(
+            pytest.param(name, INTEGERS, marks=[] if name in QUICKER else [pytest.mark.slow])
+            for name in SHIPPED
+            if name != "page-finder"
+        ),
         *(
             pytest.param(name, HALVES, marks=[] if name in QUICKER else [pytest.mark.slow])
             for name in SHIPPED

@@ -39,6 +39,7 @@ def test_is_loaded_as_any_bundle_and_writes_what_the_class_writes(sequence):
         assert tokens == expected[0, 1:].tolist()
 
 
+@pytest.mark.slow
 def test_is_verified_with_ragged_sources_steps_and_beams(sequence):
     _, out = sequence
     report = txexport.verify(out)

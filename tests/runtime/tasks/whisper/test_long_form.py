@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 from helpers import whisper_cases
+from helpers.often import often
 from helpers.whisper_cases import FIRST_TIME, Original, sound
 
 import txexport
@@ -87,15 +88,7 @@ OPTIONS = {
 }
 
 
-def rows(options: dict, slower: tuple[str, ...]) -> list:
-    """Options by name; the slower ones combine what others have."""
-    return [
-        pytest.param(values, id=name, marks=[pytest.mark.slow] if name in slower else [])
-        for name, values in options.items()
-    ]
-
-
-@pytest.mark.parametrize("options", rows(OPTIONS, ("conditioned beams", "short windows")))
+@pytest.mark.parametrize("options", often(OPTIONS, slower=("beams", "conditioned beams", "short windows")))
 def test_tokens_and_segments_of_any_length_equal_generate(options, case_of, decoded):
     model, original = case_of()
     options = {"max_new_tokens": 25} | options
@@ -153,7 +146,7 @@ FALLBACKS = {
 }
 
 
-@pytest.mark.parametrize("options", rows(FALLBACKS, ("no speech, with a prompt", "beams", "penalised beams")))
+@pytest.mark.parametrize("options", often(FALLBACKS, slower=FALLBACKS.keys() - {"no speech", "all"}))
 def test_windows_are_decoded_again_or_skipped_as_by_generate(options, case_of, decoded, monkeypatch):
     model, original = case_of()
     verdicts = set()
@@ -209,13 +202,12 @@ PROMPTS = {
 }
 
 
-@pytest.mark.parametrize("options", PROMPTS.values(), ids=PROMPTS)
+@pytest.mark.parametrize("options", often(PROMPTS, slower=("first", "every window")))
 def test_prompts_equal_generate(options, case_of, decoded):
     model, original = case_of()
     options = {"max_new_tokens": 20} | options
     prompt = "  the cat sat "
     sounds = SOUNDS[:-1]
-    recordings = decoded(model, sounds, timestamps="segment", language="fr", prompt=prompt, **options)
     ids = original.prompt_ids(prompt)
     plain = decoded(model, sounds, timestamps="segment", language="fr", **options)
     recordings = decoded(model, sounds, timestamps="segment", language="fr", prompt=prompt, **options)
