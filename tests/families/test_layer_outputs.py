@@ -73,7 +73,14 @@ def check(folder):
     return asked
 
 
-@pytest.mark.parametrize(("model_type", "cache", "opset"), ROWS, ids=str)
+OFTEN = ("bert", "gpt2", "t5", "gemma2", "whisper", "clip")  # in a run of every test
+
+
+@pytest.mark.parametrize(
+    ("model_type", "cache", "opset"),
+    [pytest.param(*row, marks=[] if row[0] in OFTEN else [pytest.mark.slow]) for row in ROWS],
+    ids=str,
+)
 def test_every_layer_equals_transformers(model_type, cache, opset, checkpoint_of, tmp_path):
     export(checkpoint_of(model_type), tmp_path / "out", cache=cache, opset=opset, outputs=OUTPUTS)
     asked = check(tmp_path / "out")

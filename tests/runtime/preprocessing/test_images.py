@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 from helpers import sam2_processor
+from helpers.often import often
 from PIL import Image
 
 from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError
@@ -124,7 +125,9 @@ SMALLER = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name", often({name: name for name in SETTINGS}, slower=[f"filter {number}" for number in (0, 1, 4, 5)])
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings(kind, name, tmp_path):
     processor = judge(kind, tmp_path, **SMALLER.get(kind, {}) | SETTINGS[name])

@@ -86,6 +86,7 @@ def test_each_graph_that_is_wrong_is_found(sequence, tmp_path):
     assert not {"one pass", "steps", "pieces"} & failed
 
 
+@pytest.mark.slow
 def test_a_type_without_a_family_is_a_sequence_too(tmp_path):
     """LongT5: local attention in the encoder, which is no family here."""
     config = transformers.LongT5Config(
