@@ -945,6 +945,10 @@ NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
 }
+SHALLOW_QUESTIONS = {
+    "vision_config": {"hidden_act": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+    "text_config": {"hidden_act": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+}
 DONUT = {
     "encoder": tiny_checkpoint.SWIN | {"model_type": "donut-swin", "num_attention_heads": [2, 3, 4]},
     "decoder": tiny_checkpoint.SPEECH["decoder"] | {"scale_embedding": True},
@@ -1257,6 +1261,8 @@ OTHERS = [
     Row("mllama", "MllamaForConditionalGeneration", CONVERSE, "the first layer attends", FIRST_ATTENDS),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
+    Row("blip", "BlipForQuestionAnswering", CONVERSE),
+    Row("blip", "BlipForQuestionAnswering", CONVERSE, "ReLU, one layer, eps", SHALLOW_QUESTIONS),
     Row("donut-swin", "DonutSwinModel", SEE),
     Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "Donut", DONUT),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),

@@ -101,9 +101,20 @@ class LoadedBundle:
         return self.media_role == roles.AUDIO_ENCODER
 
     @property
+    def reads_media(self) -> bool:
+        """True where prompts of text have images or sounds."""
+        return self.image_token_id is not None or self.questions_images
+
+    @property
     def reads_images(self) -> bool:
         """True where prompts of text have images."""
-        return self.image_token_id is not None and not self.reads_sounds
+        return self.reads_media and not self.reads_sounds
+
+    @cached_property
+    def questions_images(self) -> bool:
+        """True where an encoder of texts attends to an image, one for each text."""
+        both = {roles.IMAGE_ENCODER, roles.ENCODER} <= {stage.role for stage in self.stages}
+        return both and self.image_token_id is None
 
     @cached_property
     def crosses_images(self) -> bool:

@@ -64,7 +64,9 @@ def image_vectors(runner: GraphRunner, images: Sequence[Sequence[PixelInputs]]) 
 def source_images(
     runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
 ) -> Arrays:
-    """The vectors (n,W) of the images among the tokens of an encoder, paired with the reference's.
+    """The vectors (n,W) of the images among the tokens of an encoder, or (B,E,W) of the image of each row.
+
+    They are paired with the reference's.
 
     Nothing for an encoder that reads none.
     """
@@ -72,14 +74,17 @@ def source_images(
     if encoder is None or IMAGE_FEATURES not in [port.name for port in encoder.inputs]:
         return {}
     [port] = [one for one in encoder.inputs if one.name == IMAGE_FEATURES]
-    every = [np.zeros((0, int(port.shape[1])), np.float32)]
+    every = [np.zeros((0, int(port.shape[-1])), np.float32)]
     for images, truth in zip(case.images or [[]] * len(case.rows), expected, strict=True):
         if images:
             vectors = runner.run(roles.IMAGE_ENCODER, **joined(images))[IMAGE_FEATURES]
             both = vectors, truth[IMAGE_FEATURES]
             pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append(both)
             every.append(vectors.reshape(-1, vectors.shape[-1]))
-    return {IMAGE_FEATURES: np.concatenate(every)}
+    joined_vectors = np.concatenate(every)
+    if len(port.shape) == 3:
+        joined_vectors = joined_vectors.reshape(len(case.rows), *map(int, port.shape[1:]))
+    return {IMAGE_FEATURES: joined_vectors}
 
 
 def source_of_prompt(case: GreedyCase, row: int, encodes: bool) -> Source:

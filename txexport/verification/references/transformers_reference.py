@@ -198,7 +198,7 @@ class Transformers:
             LAST_HIDDEN_STATE: encoder_inputs["encoder_outputs"][0] if apart else encoded,
             **cached(cache.self_attention_cache, cache_names.DECODER),
             **cached(cache.cross_attention_cache, cache_names.ENCODER),
-            **of_layers(outputs, arguments) | source_pictures(self.model, source, encoder_inputs),
+            **of_layers(outputs, arguments) | source_pictures(self.model, source, encoder_inputs, outputs),
         }
         return self._aligned({name: part_of(source, name, value.numpy()) for name, value in result.items()})
 
