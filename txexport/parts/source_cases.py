@@ -1,6 +1,6 @@
 """Seeded test cases of a decoder behind an encoder: sources of every kind, and the decoder's steps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from txexport.parts.cases import (
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Skipped, View
 from txexport.parts.pictured_sources import pictured_sources
-from txexport.spec import EncoderDecoderSpec, SignalStackSpec
+from txexport.spec import EncoderDecoderSpec, ModelSpec
 
 SOUND = 40  # vectors of the longest sound of a case, where the model has no limit
 SourceCase = DecoderCase | GreedyCase | Skipped
@@ -26,8 +26,7 @@ SourceCase = DecoderCase | GreedyCase | Skipped
 
 def source_cases(spec: EncoderDecoderSpec, view: View) -> Iterator[SourceCase]:
     """Sources with the decoder's steps after each, and sources to answer; images where these are read."""
-    cases = _cases(spec, view)
-    yield from cases if spec.vision is None else _seen(spec.vision, cases)
+    yield from with_images(spec, _cases(spec, view))
 
 
 def _cases(spec: EncoderDecoderSpec, view: View) -> Iterator[SourceCase]:
@@ -55,13 +54,16 @@ def _cases(spec: EncoderDecoderSpec, view: View) -> Iterator[SourceCase]:
         yield Skipped("ragged decoder rows", "the dynamic encoder-decoder contract has no decoder mask")
 
 
-def _seen(vision: SignalStackSpec, cases: Iterator[SourceCase], seed: int = 0) -> Iterator[SourceCase]:
-    """The cases with an image for each source; the last two of three rows or more have one together."""
+def with_images(spec: ModelSpec, cases: Iterable[SourceCase], seed: int = 0) -> Iterator[SourceCase]:
+    """The cases as they are, or with an image for each source where its encoder attends to one.
+
+    The last two of three rows or more have one together.
+    """
     random = np.random.default_rng(seed)
     for case in cases:
-        if isinstance(case, Skipped):
+        if not isinstance(spec, EncoderDecoderSpec) or spec.vision is None or isinstance(case, Skipped):
             yield case
             continue
-        pixels = input_of(vision).rows(vision, random, [0] * len(case.rows))
+        pixels = input_of(spec.vision).rows(spec.vision, random, [0] * len(case.rows))
         images = [[{PIXEL_VALUES: np.asarray(one)[None]}] for one in pixels]
         yield replace(case, images=images if len(images) < 3 else [*images[:-1], images[-2]])
