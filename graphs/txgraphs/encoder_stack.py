@@ -55,7 +55,7 @@ def encoder(
     inputs: dict[str, ir.Value],
     given: Given,
     stack: str = "encoder",
-    cross: Sequence[tuple[ir.Value, ir.Value]] = (),
+    cross: Sequence[tuple[ir.Value, ...]] = (),
 ) -> ir.Value:
     """A stack that reads a whole sequence at once; the twin of txmodels' Encoder.
 

@@ -37,6 +37,7 @@ from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_pyramids as pyramids
 from helpers import mutations_of_queries as queries
 from helpers import mutations_of_segment_queries as segment_queries
+from helpers import mutations_of_questions as questions
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
 from helpers import mutations_of_shared_layers as shared
@@ -93,6 +94,7 @@ OVER_DINOV2 = {
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "blip, questions": Row("blip", "BlipForQuestionAnswering", CONVERSE),
     "xlm, labels": Row("xlm", "XLMForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     "dab-detr, patterns": Row(
         "dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", {"num_patterns": 2}
@@ -1289,6 +1291,18 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         pictures.another_image_token,
         pictures.zeros_without_images,
     ),
+    ("blip, questions", "static", "vision_encoder"): (pictures.images_exchanged,),
+    ("blip, questions", "static", "encoder_model"): (
+        common.ignore_mask,
+        questions.images_of_other_rows,
+        questions.last_patch_unseen,
+        questions.first_layer_s_image,
+        questions.other_layer_s_seen_weights,
+        questions.seen_keys_for_values,
+        questions.image_without_residual,
+        questions.image_unnormed,
+    ),
+    ("blip, questions", "static", "decoder_model"): (common.ignore_mask,),
     ("llava", "static", "vision_encoder"): (
         pictures.last_vector_skipped,
         pictures.patches_in_reverse,

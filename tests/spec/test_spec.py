@@ -622,7 +622,6 @@ CONTRADICTIONS = {
     ),
     "norm is 8 wide": lambda: BlockSpec(SELF, FEED, NormSpec(8, 1e-5), NormPlacement.PRE),
     "so it cannot be causal": lambda: BlockSpec(CAUSAL, FEED, NORM, NormPlacement.PRE, CAUSAL),
-    "so its attention must be causal": lambda: BlockSpec(SELF, FEED, NORM, NormPlacement.PRE, SELF),
     "holds no position": lambda: PositionSpec(PositionKind.LEARNED, 2, 2),
     "without a table there is no offset": lambda: PositionSpec(PositionKind.NONE, 4, 1),
     "type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, type_vocab_size=-1),

@@ -186,7 +186,7 @@ def _check_media(request: GenerationRequest) -> None:
     if request.media:
         for row, media in zip(request.inputs, request.media, strict=True):
             check_media(media, len(row))
-    if request.bundle.questions_images and not (request.media and all(request.media)):
+    if request.bundle.questions_images and sum(map(bool, request.media)) < len(request.inputs):
         raise InputError("a question has no image; give one with each as images")
     needed, assistant = request.media_inputs, request.assistant
     if any(request.media) and not needed:

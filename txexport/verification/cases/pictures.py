@@ -74,17 +74,21 @@ def source_images(
     if encoder is None or IMAGE_FEATURES not in [port.name for port in encoder.inputs]:
         return {}
     [port] = [one for one in encoder.inputs if one.name == IMAGE_FEATURES]
-    every = [np.zeros((0, int(port.shape[-1])), np.float32)]
+    if len(port.shape) == 3:
+        assert case.images is not None
+        pixels = joined(image for images in case.images for image in images)
+        seen = runner.run(roles.IMAGE_ENCODER, **pixels)[IMAGE_FEATURES]
+        both = [(one[None], truth[IMAGE_FEATURES]) for one, truth in zip(seen, expected, strict=True)]
+        pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).extend(both)
+        return {IMAGE_FEATURES: seen}
+    every = [np.zeros((0, int(port.shape[1])), np.float32)]
     for images, truth in zip(case.images or [[]] * len(case.rows), expected, strict=True):
         if images:
             vectors = runner.run(roles.IMAGE_ENCODER, **joined(images))[IMAGE_FEATURES]
             both = vectors, truth[IMAGE_FEATURES]
             pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).append(both)
             every.append(vectors.reshape(-1, vectors.shape[-1]))
-    joined_vectors = np.concatenate(every)
-    if len(port.shape) == 3:
-        joined_vectors = joined_vectors.reshape(len(case.rows), *map(int, port.shape[1:]))
-    return {IMAGE_FEATURES: joined_vectors}
+    return {IMAGE_FEATURES: np.concatenate(every)}
 
 
 def source_of_prompt(case: GreedyCase, row: int, encodes: bool) -> Source:
