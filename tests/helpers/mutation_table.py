@@ -36,8 +36,8 @@ from helpers import mutations_of_poses as poses
 from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_pyramids as pyramids
 from helpers import mutations_of_queries as queries
-from helpers import mutations_of_segment_queries as segment_queries
 from helpers import mutations_of_questions as questions
+from helpers import mutations_of_segment_queries as segment_queries
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
 from helpers import mutations_of_shared_layers as shared

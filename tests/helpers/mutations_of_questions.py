@@ -33,7 +33,7 @@ def seen_keys_for_values(model):
 
 
 def image_without_residual(model):
-    """What is read of an image in place of its sum with the question."""
+    """Attention to an image in place of its sum with the question."""
     drop(node(function(model, "encoder_block"), "Add", 1), 1)
 
 

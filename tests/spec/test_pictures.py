@@ -44,7 +44,7 @@ def test_contradictions_of_questions_are_refused(questions):
     for changes in ({"unmasked": False}, {"source_size": 36}):
         cross = replace(block.cross_attention, **changes)
         other = replace(questions.encoder, blocks=(replace(block, cross_attention=cross),))
-        with pytest.raises(SpecError, match="the encoder attends to vectors of .*, expected 48 and True"):
+        with pytest.raises(SpecError, match=r"the encoder attends to vectors of .*, expected 48 and True"):
             replace(questions, encoder=other)
     with pytest.raises(SpecError, match="a decoder's attention must be causal"):
         replace(questions, decoder=questions.encoder)

@@ -143,7 +143,7 @@ def pairs(spec: Attention, length: int) -> int:
 
 
 def of_row(block: BlockSpec, size: int, source: int = 0) -> dict[str, int]:
-    """Operations of a layer's attention over a row of `size` tokens, by sublayer; `source` ones are crossed."""
+    """Operations of a layer's attention over a row of `size` tokens, and `source` crossed, by sublayer."""
     kinds = {name: getattr(block, name) for name in ("attention", "beside")}
     result = {name: per_pair(kind) * pairs(kind, size) for name, kind in kinds.items() if kind is not None}
     if block.cross_attention is not None:

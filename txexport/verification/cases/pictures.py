@@ -78,8 +78,8 @@ def source_images(
         assert case.images is not None
         pixels = joined(image for images in case.images for image in images)
         seen = runner.run(roles.IMAGE_ENCODER, **pixels)[IMAGE_FEATURES]
-        both = [(one[None], truth[IMAGE_FEATURES]) for one, truth in zip(seen, expected, strict=True)]
-        pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), []).extend(both)
+        of_rows = pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), [])
+        of_rows += [(one[None], truth[IMAGE_FEATURES]) for one, truth in zip(seen, expected, strict=True)]
         return {IMAGE_FEATURES: seen}
     every = [np.zeros((0, int(port.shape[1])), np.float32)]
     for images, truth in zip(case.images or [[]] * len(case.rows), expected, strict=True):
