@@ -26,18 +26,14 @@ from txgraphs.streams import corrected_streams, predicted_streams, stream_router
 
 @component("y", "weights")
 def encoder_block(
-    spec: BlockSpec,
-    weighted: bool,
-    g: Body,
-    x: ir.Value,
-    cross: dict[str, ir.Value | None] | None = None,
-    **context: ir.Value | None,
+    spec: BlockSpec, weighted: bool, g: Body, x: ir.Value, **context: ir.Value | None
 ) -> tuple[ir.Value, ...]:
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1).
 
-    x (B,S,W), the other inputs of attention -> y (B,S,W), and if `weighted` weights (B,N,S,S). With images,
-    cross has their k and v (B,K,E,H), and no mask.
+    x (B,S,W), the other inputs of attention -> y (B,S,W), and if `weighted` weights (B,N,S,S). Among them are
+    seen_k and seen_v (B,K,E,H) of an image to which the layer attends.
     """
+    image = {"mask": None, "k": context.pop("seen_k", None), "v": context.pop("seen_v", None)}
     inner, weights = _before_attention(spec, g, x), []
     kind = type(spec.attention)
     if kind in WEIGHING_ATTENTIONS:
@@ -47,7 +43,7 @@ def encoder_block(
         mixed = SPARSE_ATTENTIONS[kind](spec.attention, g / "attention", inner, **context)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
     if spec.cross_attention is not None:
-        attended, *_ = _crossed(spec, weighted, Cache.DYNAMIC, g, attended, cross)  # (B, S, W)
+        attended, *_ = _crossed(spec, weighted, Cache.DYNAMIC, g, attended, image)  # (B, S, W)
     y = _fed(spec, g, x, attended)  # (B, S, W)
     return y, *weights
 

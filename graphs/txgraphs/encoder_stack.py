@@ -1,7 +1,6 @@
 """Encoders: stacks that read a whole sequence, image or sound at once."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
@@ -84,7 +83,7 @@ def encoder(
     x = embedded(spec, graph, stack, inputs, places)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, biased[layer], rotations, relative)
-        image = {"cross": crossed_image(*cross[layer])} if cross else {}
+        image: Values = dict(zip(("seen_k", "seen_v"), cross[layer], strict=True)) if cross else {}
         given.hidden(x)
         x = _through(block, graph / f"{stack}.layers.{layer}", x, image | context, given)
     y = final_normed(spec, graph, stack, x, given)
@@ -92,11 +91,6 @@ def encoder(
         return y
     real = op.Unsqueeze(op.Cast(attention_mask, to=graph.dtype), graph.constant("vector", [2]))  # (B, S, 1)
     return op.Mul(y, real)
-
-
-def crossed_image(k: ir.Value, v: ir.Value) -> Values:
-    """Keys and values (B,K,E,H) of an image -> the inputs of a layer's attention to it, without a mask."""
-    return {"mask": None, "k": k, "v": v}
 
 
 def signal_encoder(
@@ -171,7 +165,7 @@ def _through(
     block: BlockSpec,
     place: Place,
     x: ir.Value,
-    context: Mapping[str, Any],
+    context: Values,
     given: Given,
 ) -> ir.Value:
     """x (B,S,W) -> what an encoder's layer makes of it (B,S,W)."""

@@ -34,11 +34,6 @@ from txmodels.squeeze import PooledMask, Squeeze, Upsampling
 from txmodels.stack import Given, Stack, Values, layer_context
 
 
-def crossed_image(k: Tensor, v: Tensor) -> Values:
-    """Keys and values (B,K,E,H) of an image -> the inputs of a layer's attention to it, without a mask."""
-    return {"mask": None, "k": k, "v": v}
-
-
 def _block(spec: BlockSpec, weighted: bool) -> nn.Module:
     return EncoderBlock(spec, weighted) if spec.convolution is None else ConformerBlock(spec, weighted)
 
@@ -91,7 +86,7 @@ class Encoder(Stack):
         ):
             given.hidden(x)
             context = layer_context(block, tokens, masks, rotations, relative)
-            image = {"cross": crossed_image(*cross[number])} if cross else {}
+            image = dict(zip(("seen_k", "seen_v"), cross[number], strict=True)) if cross else {}
             x, *weights = layer(x, **image, **context)
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
