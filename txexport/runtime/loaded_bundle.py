@@ -158,10 +158,10 @@ class LoadedBundle:
         return self.reader.facts.least_samples > 0
 
     @property
-    def masks_sounds(self) -> bool:
-        """True where a decoder has a mask of the vectors of sounds, so that several can be a batch."""
+    def masks_signals(self) -> bool:
+        """True where a decoder has a mask of the vectors of sounds or images, so that several can be a batch."""
         masked = self.step is not None and ENCODER_ATTENTION_MASK in self.step.inputs
-        return masked and self.prompt_kind == SOUND
+        return masked and self.prompt_kind in (SOUND, IMAGE)
 
     def vectors(self, length: int) -> int:
         """The number of vectors of a sound of any length, in samples or frames."""

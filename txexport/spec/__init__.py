@@ -53,6 +53,7 @@ from txexport.spec.enums import (
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec, XieluFeedForwardSpec
+from txexport.spec.flattened_patches import FlattenedPatchesSpec
 from txexport.spec.fourier_mixing import FourierMixingSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_delta import GatedDeltaSpec
@@ -194,6 +195,7 @@ __all__ = [
     "FeatureFusionSpec",
     "FeatureMapSpec",
     "FeedForwardSpec",
+    "FlattenedPatchesSpec",
     "FourierMixingSpec",
     "FramesSpec",
     "FusedSegmentsSpec",

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from txexport.errors import SpecError
 from txexport.spec.attention import AttentionSpec
+from txexport.spec.flattened_patches import FlattenedPatchesSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.layer import BlockSpec
@@ -46,6 +47,7 @@ class SignalStackSpec:
         | SpectrogramSpec
         | WaveformSpec
         | WaveformStemSpec
+        | FlattenedPatchesSpec
         | FramesSpec
         | GatedFramesSpec
         | SubsampledSpec
@@ -202,7 +204,8 @@ class SignalStackSpec:
     @property
     def masked(self) -> bool:
         """True where the stack reads an attention mask beside its signal."""
-        read = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | NaflexSpec | LogMelSpec
+        read = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | LogMelSpec
+        read |= NaflexSpec | FlattenedPatchesSpec
         return isinstance(self.embedding, read) and self.embedding.masked
 
     @property
@@ -213,8 +216,8 @@ class SignalStackSpec:
     @property
     def counted(self) -> tuple[tuple[int, int], ...]:
         """Kernels and strides by which the vectors of a masked sound are counted; () for other signals."""
-        sounds = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec
-        if not isinstance(self.embedding, sounds):
+        signals = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | FlattenedPatchesSpec
+        if not isinstance(self.embedding, signals):
             return ()
         return self.embedding.counted + (() if self.length_adapter is None else self.length_adapter.counted)
 

@@ -28,7 +28,7 @@ def run_once(
     decodes = bundle.is_encoder_decoder or not bundle.reads_media
     if bundle.step is None or not bundle.once or not decodes:
         return {}
-    if not bundle.masks_sounds or len(inputs) == 1:
+    if not bundle.masks_signals or len(inputs) == 1:
         return _values(bundle, inputs, padding, media)
     cross: dict[str, np.ndarray] = {}
     for row in inputs:
