@@ -24,6 +24,7 @@ from txexport.formats.blocks import Blocks
 from txexport.support.paths import (
     ALPHABET,
     CHAT_TEMPLATES,
+    FONT,
     LANGUAGE_MODEL,
     OF_LANGUAGE_MODEL,
     links_out,
@@ -181,6 +182,7 @@ class Checkpoint:
             paths = sorted(self.folder.iterdir())
         for path in paths:
             named = path.suffix in COMPANIONS and not path.name.endswith(".index.json")
+            named = named or path.name == FONT
             if path.is_file() and named and path.name != "txexport.json":
                 result[path.name] = path
             elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():

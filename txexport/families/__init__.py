@@ -9,6 +9,7 @@ PUBLISHED_WITH_CODE where its checkpoints carry code from before transformers ha
 LIBRARY_NAMES where transformers needs its tensors renamed, split or left out,
 `spelt_out(config)` where a version of transformers misreads config.json, or builds a part of it with another
 library: the values that all versions read correctly and the reason, or None,
+`main_task(config)` where config.json tells for which of several tasks a class was trained,
 `variant(config)` where some checkpoints under its name belong to another family,
 REFUSED, classes under its name that are other models, with the reason,
 WITHOUT_OUTPUTS, outputs of layers that the original has at other places, with the reason,

@@ -1,4 +1,7 @@
-"""Pix2Struct (Lee et al. 2023): a ViT over patches of any shape, and a T5 decoder; questions are drawn above."""
+"""Pix2Struct (Lee et al. 2023): a ViT over patches of any shape, and a T5 decoder.
+
+Some checkpoints read a question that is drawn above the image.
+"""
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import UnsupportedError
@@ -27,9 +30,8 @@ CAPTIONS, QUESTIONS = "image-to-text", "image-text-to-text"
 TASKS = {CAPTIONS: (CLASS,), QUESTIONS: (CLASS,)}
 
 NAMING = Naming()
-LIBRARY_INPUTS = {
-    "input_features": "flattened_patches"
-}  # of signals (B,S,numbers), which are sounds elsewhere
+# Signals (B,S,numbers) are sounds elsewhere.
+LIBRARY_INPUTS = {"input_features": "flattened_patches"}
 VISION = {
     "hidden_size": 768,
     "patch_embed_hidden_size": 768,

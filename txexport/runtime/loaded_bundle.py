@@ -13,6 +13,7 @@ from txexport.contracts.cache_names import past_states
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
+    FLATTENED_PATCHES,
     IMAGE_SPANS,
     INPUT_IDS,
     INPUT_VALUES,
@@ -111,6 +112,16 @@ class LoadedBundle:
         return self.reads_media and not self.reads_sounds
 
     @cached_property
+    def flattens_images(self) -> bool:
+        """True where images are read as patches in a row, each with its place."""
+        return FLATTENED_PATCHES in self.reader.inputs
+
+    @property
+    def draws_questions(self) -> bool:
+        """True where a question is drawn above its image."""
+        return self.flattens_images and self.methods[:1] == ("generate",)
+
+    @cached_property
     def questions_images(self) -> bool:
         """True where an encoder of texts attends to an image, one for each text."""
         both = {roles.IMAGE_ENCODER, roles.ENCODER} <= {stage.role for stage in self.stages}
@@ -159,7 +170,7 @@ class LoadedBundle:
 
     @property
     def masks_signals(self) -> bool:
-        """True where a decoder has a mask of the vectors of sounds or images, so that several can be a batch."""
+        """True where a decoder has a mask of vectors of sounds or images, so that several can be a batch."""
         masked = self.step is not None and ENCODER_ATTENTION_MASK in self.step.inputs
         return masked and self.prompt_kind in (SOUND, IMAGE)
 

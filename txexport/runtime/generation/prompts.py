@@ -40,7 +40,9 @@ def inputs_of(
         single = isinstance(prompts, str | Path | np.ndarray)
         return list(bundle.files.extractor.features(prompts)), single
     if bundle.prompt_kind == IMAGE:
-        return list(bundle.files.images.pixels(prompts)), not several(prompts)
+        files = bundle.files
+        read = files.flattened.pixels if bundle.flattens_images else files.images.pixels
+        return list(read(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
     pictured = prompts_of(bundle) if bundle.reads_media else None
     adds = pictured is None or pictured.adds_tokens
