@@ -29,6 +29,7 @@ from helpers import mutations_of_mixed as mixed
 from helpers import mutations_of_packing as packing
 from helpers import mutations_of_padding as padding
 from helpers import mutations_of_pages as pages
+from helpers import mutations_of_patches as patches
 from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_pictures as pictures
 from helpers import mutations_of_points as points
@@ -1290,6 +1291,20 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         pictures.features_added,
         pictures.another_image_token,
         pictures.zeros_without_images,
+    ),
+    ("pix2struct", "static", "encoder_model"): (
+        common.ignore_mask,
+        patches.columns_for_rows_of_patches,
+        patches.one_row_earlier,
+        patches.tables_exchanged,
+        patches.patches_without_columns,
+        common.swap_layers,
+        common.drop_final_norm,
+    ),
+    ("pix2struct", "static", "decoder_model"): (
+        common.ignore_mask,
+        common.stale_cross_cache,
+        common.swap_cross_keys_and_values,
     ),
     ("blip, questions", "static", "vision_encoder"): (pictures.images_exchanged,),
     ("blip, questions", "static", "encoder_model"): (

@@ -41,6 +41,7 @@ from txexport.spec import (
     FeatureFusionSpec,
     FeatureMapSpec,
     FeedForwardSpec,
+    FlattenedPatchesSpec,
     FramesSpec,
     FusedSegmentsSpec,
     GatedFramesSpec,
@@ -522,6 +523,11 @@ CONTRADICTIONS = {
     "factor is 3 with a norm": lambda: PoseSpec((2,), 5, factor=3, norm=BatchNormSpec(6, 1e-5)),
     "shared_position is True with 1 tokens": lambda: PatchSpec(12, (9, 15), 5, shared_position=True),
     "border is 2 around": lambda: PatchSpec(12, (9, 15), 5, border=2),
+    "EncoderSpec: FlattenedPatchesSpec, which an EncoderDecoderSpec": lambda: EncoderSpec(
+        dataclasses.replace(VISION, embedding=FlattenedPatchesSpec(12, 5, 3), blocks=(BLOCK,))
+    ),
+    "FlattenedPatchesSpec: positions is 1, expected 2": lambda: FlattenedPatchesSpec(12, 5, 1),
+    "FlattenedPatchesSpec: numbers is 0": lambda: FlattenedPatchesSpec(12, 0, 5),
     "embedding is NaflexSpec, which a DualEncoderSpec alone": lambda: EncoderSpec(
         dataclasses.replace(VISION, embedding=NaflexSpec(12, 5, 3), blocks=(BLOCK,))
     ),

@@ -33,13 +33,8 @@ from txexport.support.paths import (
 )
 
 OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".safetensors")
-COMPANIONS = (
-    ".json",
-    ".txt",
-    ".model",
-    ".spm",
-    ".jinja",
-)  # files that an application needs besides the weights
+# Files that an application needs besides the weights.
+COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")
 READ = ("artifact.metadata",)  # settings of ColBERT
 MOST_JSON = 32 << 20  # bytes of a JSON file; Python's objects take some twenty times that
 MOST_HEADER = 100_000_000  # bytes of a safetensors header; its library has the same limit

@@ -297,8 +297,7 @@ def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None
             raise UnsupportedError(f"task '{task}' is not supported for {model_type}; choose one of {known}")
         return [task]
     implied = [t for t, classes in family.TASKS.items() if set(classes) & set(architectures)][:1]
-    if implied and hasattr(family, "main_task"):
-        implied = [family.main_task(config)]
+    implied = [family.main_task(config)] if implied and hasattr(family, "main_task") else implied
     if any(name.endswith(LANGUAGE_MODEL) for name in architectures):
         heads = [t for t in family.TASKS if TASKS[t].head in (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)]
         return list(dict.fromkeys([*implied, *heads]))

@@ -53,7 +53,6 @@ from txexport.spec.enums import (
 )
 from txexport.spec.feature_fusion import FeatureFusionSpec, FeatureMapSpec
 from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec, XieluFeedForwardSpec
-from txexport.spec.flattened_patches import FlattenedPatchesSpec
 from txexport.spec.fourier_mixing import FourierMixingSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_delta import GatedDeltaSpec
@@ -78,7 +77,7 @@ from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.mosaic import MosaicSpec
-from txexport.spec.naflex import NaflexSpec
+from txexport.spec.naflex import FlattenedPatchesSpec, NaflexSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec

@@ -5,13 +5,12 @@ from typing import ClassVar
 
 from txexport.errors import SpecError
 from txexport.spec.attention import AttentionSpec
-from txexport.spec.flattened_patches import FlattenedPatchesSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.layer import BlockSpec
 from txexport.spec.layer_checks import check_layers
 from txexport.spec.length_adapter import LengthAdapterSpec
-from txexport.spec.naflex import NaflexSpec
+from txexport.spec.naflex import FlattenedPatchesSpec, NaflexSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.packed import PackedSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
