@@ -945,6 +945,11 @@ NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
 }
+PIX2STRUCT = "Pix2StructForConditionalGeneration"
+SHALLOW_PATCHES = {
+    "vision_config": {"dense_act_fn": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+    "text_config": {"dense_act_fn": "relu", "layer_norm_epsilon": 1e-3, "num_layers": 1},
+}
 SHALLOW_QUESTIONS = {
     "vision_config": {"hidden_act": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
     "text_config": {"hidden_act": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
@@ -1263,6 +1268,9 @@ OTHERS = [
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
     Row("blip", "BlipForQuestionAnswering", CONVERSE),
     Row("blip", "BlipForQuestionAnswering", CONVERSE, "ReLU, one layer, eps", SHALLOW_QUESTIONS),
+    Row("pix2struct", PIX2STRUCT, DESCRIBE),
+    Row("pix2struct", PIX2STRUCT, DESCRIBE, "ReLU, one layer, eps", SHALLOW_PATCHES),
+    Row("pix2struct", PIX2STRUCT, CONVERSE, "questions above images", {"is_vqa": True}),
     Row("donut-swin", "DonutSwinModel", SEE),
     Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "Donut", DONUT),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),

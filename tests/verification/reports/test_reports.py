@@ -413,6 +413,7 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("qwen2_audio", "static"),
         ("voxtral", "static"),
         ("florence2", "static"),
+        ("pix2struct", "static"),
         (Row("blip", "BlipForQuestionAnswering", CONVERSE), "static"),
         ("wav2vec2", None),
         ("wav2vec2-bert", None),
