@@ -1049,6 +1049,16 @@ BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
 }
+PIX2STRUCT = {
+    "vision_config": {
+        **{"hidden_size": 48, "patch_embed_hidden_size": 108, "d_ff": 100, "d_kv": 10},
+        **{"num_hidden_layers": 3, "num_attention_heads": 3, "seq_len": 30},
+    },
+    "text_config": {
+        **{"vocab_size": VOCAB, "hidden_size": 48, "d_kv": 16, "d_ff": 100, "num_layers": 2, "num_heads": 3},
+        **{"relative_attention_num_buckets": 8, "relative_attention_max_distance": 20},
+    },
+}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -1323,6 +1333,7 @@ FAMILIES = {
     "mllama": ("MllamaForConditionalGeneration", MLLAMA),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
+    "pix2struct": ("Pix2StructForConditionalGeneration", PIX2STRUCT),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",

@@ -239,6 +239,17 @@ UNSUPPORTED = [
         {"prompt_encoder_config": SAM2["prompt_encoder_config"] | {"image_size": 100}},
         "image_size is 100, expected a multiple of 16",
     ),
+    (
+        "pix2struct",
+        {"text_config": {"is_decoder": False}},
+        "is_decoder=False is not supported; expected True",
+    ),
+    ("pix2struct", {"text_config": {"d_kv": 8}}, "text_config has 3 heads of 8 numbers, expected 48 in all"),
+    (
+        "pix2struct",
+        {"vision_config": {"hidden_size": 36}},
+        "vision_config.hidden_size is 36 and text_config.hidden_size 48; expected equal ones",
+    ),
     ("moonshine", {"decoder_num_attention_heads": 4}, "decoder_num_attention_heads=4"),
     ("moonshine", {"encoder_num_key_value_heads": 1}, "encoder_num_key_value_heads=1"),
     ("moonshine", {"head_dim": 10}, "head_dim=10"),

@@ -945,6 +945,15 @@ NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
 }
+PIX2STRUCT = "Pix2StructForConditionalGeneration"
+SHALLOW_PATCHES = {
+    "vision_config": {"dense_act_fn": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+    "text_config": {"dense_act_fn": "relu", "layer_norm_epsilon": 1e-3, "num_layers": 1},
+}
+SHALLOW_QUESTIONS = {
+    "vision_config": {"hidden_act": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+    "text_config": {"hidden_act": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+}
 DONUT = {
     "encoder": tiny_checkpoint.SWIN | {"model_type": "donut-swin", "num_attention_heads": [2, 3, 4]},
     "decoder": tiny_checkpoint.SPEECH["decoder"] | {"scale_embedding": True},
@@ -1257,6 +1266,11 @@ OTHERS = [
     Row("mllama", "MllamaForConditionalGeneration", CONVERSE, "the first layer attends", FIRST_ATTENDS),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
+    Row("blip", "BlipForQuestionAnswering", CONVERSE),
+    Row("blip", "BlipForQuestionAnswering", CONVERSE, "ReLU, one layer, eps", SHALLOW_QUESTIONS),
+    Row("pix2struct", PIX2STRUCT, DESCRIBE),
+    Row("pix2struct", PIX2STRUCT, DESCRIBE, "ReLU, one layer, eps", SHALLOW_PATCHES),
+    Row("pix2struct", PIX2STRUCT, CONVERSE, "questions above images", {"is_vqa": True}),
     Row("donut-swin", "DonutSwinModel", SEE),
     Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "Donut", DONUT),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),

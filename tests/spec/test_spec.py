@@ -41,6 +41,7 @@ from txexport.spec import (
     FeatureFusionSpec,
     FeatureMapSpec,
     FeedForwardSpec,
+    FlattenedPatchesSpec,
     FramesSpec,
     FusedSegmentsSpec,
     GatedFramesSpec,
@@ -522,6 +523,11 @@ CONTRADICTIONS = {
     "factor is 3 with a norm": lambda: PoseSpec((2,), 5, factor=3, norm=BatchNormSpec(6, 1e-5)),
     "shared_position is True with 1 tokens": lambda: PatchSpec(12, (9, 15), 5, shared_position=True),
     "border is 2 around": lambda: PatchSpec(12, (9, 15), 5, border=2),
+    "EncoderSpec: FlattenedPatchesSpec, which an EncoderDecoderSpec": lambda: EncoderSpec(
+        dataclasses.replace(VISION, embedding=FlattenedPatchesSpec(12, 5, 3), blocks=(BLOCK,))
+    ),
+    "FlattenedPatchesSpec: positions is 1, expected 2": lambda: FlattenedPatchesSpec(12, 5, 1),
+    "FlattenedPatchesSpec: numbers is 0": lambda: FlattenedPatchesSpec(12, 0, 5),
     "embedding is NaflexSpec, which a DualEncoderSpec alone": lambda: EncoderSpec(
         dataclasses.replace(VISION, embedding=NaflexSpec(12, 5, 3), blocks=(BLOCK,))
     ),
@@ -622,7 +628,6 @@ CONTRADICTIONS = {
     ),
     "norm is 8 wide": lambda: BlockSpec(SELF, FEED, NormSpec(8, 1e-5), NormPlacement.PRE),
     "so it cannot be causal": lambda: BlockSpec(CAUSAL, FEED, NORM, NormPlacement.PRE, CAUSAL),
-    "so its attention must be causal": lambda: BlockSpec(SELF, FEED, NORM, NormPlacement.PRE, SELF),
     "holds no position": lambda: PositionSpec(PositionKind.LEARNED, 2, 2),
     "without a table there is no offset": lambda: PositionSpec(PositionKind.NONE, 4, 1),
     "type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, type_vocab_size=-1),

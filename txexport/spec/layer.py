@@ -191,11 +191,6 @@ class BlockSpec:
                 "BlockSpec: cross_attention.causal is True, expected False: "
                 "cross attention sees the whole encoder, so it cannot be causal"
             )
-        if not self.attention.causal:
-            raise SpecError(
-                "BlockSpec: attention.causal is False, expected True: "
-                "a block with cross attention decodes, so its attention must be causal"
-            )
         if self.placement == NormPlacement.PARALLEL:
             raise SpecError(
                 f"BlockSpec: placement is '{self.placement}', but three sublayers in parallel are not known "

@@ -52,4 +52,7 @@ def request(
     generation_request = request_of(bundle, as_sources(images), logits_processor, options)
     if (count := generation_request.config.num_return_sequences) > 1:
         raise InputError(f"an image has one text; num_return_sequences must be 1, and is {count}")
-    return replace(generation_request, read=bundle.files.images.pixels)
+    files = bundle.files
+    return replace(
+        generation_request, read=files.flattened.pixels if bundle.flattens_images else files.images.pixels
+    )
