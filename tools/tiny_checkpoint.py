@@ -327,6 +327,12 @@ MAMBA = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "state_size": 7, "conv_kernel": 3},
     **{"time_step_rank": 5, "tie_word_embeddings": False},
 }
+JAMBA = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 5, "max_position_embeddings": 40},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 70},
+    **{"attn_layer_period": 3, "attn_layer_offset": 1, "num_experts": 5, "num_experts_per_tok": 2},
+    **{"mamba_d_state": 7, "mamba_d_conv": 3, "mamba_dt_rank": 5},
+}
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
     "mlp_only_layers": [1],
@@ -1196,6 +1202,7 @@ FAMILIES = {
     "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", HUNYUAN_MOE),
     "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),
     "nemotron_h": ("NemotronHForCausalLM", NEMOTRON_H),
+    "jamba": ("JambaForCausalLM", JAMBA),
     "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
     "mamba": ("MambaForCausalLM", MAMBA),
     "falcon_mamba": ("FalconMambaForCausalLM", MAMBA | {"intermediate_size": 70}),

@@ -291,6 +291,10 @@ MAMBA_TIED = {
     **{"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "conv_kernel": 4},
     "time_step_rank": "auto",
 }
+JAMBA_DENSE = {
+    **{"num_experts": 1, "tie_word_embeddings": True, "mamba_proj_bias": True, "mamba_conv_bias": False},
+    **{"mamba_d_conv": 4, "mamba_dt_rank": "auto", "attn_layer_period": 2, "attn_layer_offset": 0},
+}
 MAMBA2_TIED = {"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "n_groups": 1}
 PLAIN_LFM3 = {
     **{"use_attention_gate": False, "use_sandwich_norm": False, "tie_word_embeddings": False},
@@ -448,6 +452,8 @@ DECODERS = [
     Row("mamba", "MambaForCausalLM", GENERATE),
     Row("mamba", "MambaForCausalLM", GENERATE, "tied, biases, kernel of 4", MAMBA_TIED),
     Row("falcon_mamba", "FalconMambaForCausalLM", GENERATE),
+    Row("jamba", "JambaForCausalLM", GENERATE),
+    Row("jamba", "JambaForCausalLM", GENERATE, "without experts, tied, biases, kernel of 4", JAMBA_DENSE),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm before the gate, one group", GATE_LAST),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),
