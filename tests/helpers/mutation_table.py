@@ -416,6 +416,16 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ),
     ("mamba", "dynamic", "model"): (spaces.scan_not_carried, spaces.rows_of_padding_decay),
     ("falcon_mamba", "static", "model"): (spaces.selected_without_norm, spaces.ungated_channels),
+    ("jamba", "static", "model"): (
+        spaces.scan_not_carried,
+        spaces.rows_of_padding_decay,
+        spaces.selected_exchanged,
+        spaces.selected_without_scale,
+        spaces.inputs_not_skipped,
+        family.router_before_choice,
+        family.worst_experts,
+    ),
+    ("jamba", "dynamic", "model"): (spaces.scan_not_carried, spaces.rows_of_padding_decay),
     ("mamba2", "static", "model"): (
         spaces.state_not_carried,
         spaces.padding_in_a_state,

@@ -48,6 +48,7 @@ from txexport.spec import (
     HeadKind,
     HeadSpec,
     LatentAttentionSpec,
+    MambaSpec,
     LayerInputSpec,
     LayerInputsSpec,
     LengthAdapterSpec,
@@ -177,6 +178,7 @@ MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, 
 
 CONTRADICTIONS = {
     "eps is 0": lambda: NormSpec(12, 0),
+    "norm_scale is True without norm_eps": lambda: MambaSpec(12, 24, 5, 4, 3, norm_scale=True),
     "kind 'tokens' with 0 labels": lambda: HeadSpec(HeadKind.TOKENS, tied=False),
     "kind 'none' with 3 labels": lambda: HeadSpec(labels=3),
     "kind 'tokens' with 3 labels, tied=True": lambda: HeadSpec(HeadKind.TOKENS, labels=3),
