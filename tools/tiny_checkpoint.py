@@ -215,6 +215,10 @@ XGLM = {
     **IDS,
 }
 EXAONE4 = LLAMA | {"num_hidden_layers": 3, "sliding_window": 5, "sliding_window_pattern": 2}
+EXAONE_MOE = LLAMA | {
+    **{"num_hidden_layers": 4, "sliding_window": 5, "sliding_window_pattern": 2, "head_dim": 10},
+    **{"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 28, "num_shared_experts": 2},
+}
 GRANITE = LLAMA | {
     "embedding_multiplier": 2.5,
     "attention_multiplier": 0.4,
@@ -1182,6 +1186,7 @@ FAMILIES = {
     "ernie4_5": ("Ernie4_5ForCausalLM", LLAMA | {"head_dim": 10}),
     "ernie4_5_moe": ("Ernie4_5_MoeForCausalLM", ERNIE_MOE),
     "exaone4": ("Exaone4ForCausalLM", EXAONE4),
+    "exaone_moe": ("ExaoneMoeForCausalLM", EXAONE_MOE),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4_moe": ("Glm4MoeForCausalLM", GLM4_MOE),

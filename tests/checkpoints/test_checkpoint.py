@@ -356,6 +356,8 @@ UNSUPPORTED = [
     ("xglm", {"add_cross_attention": True}, "add_cross_attention=True"),
     ("xglm", {"pad_token_id": 5}, "pad_token_id 5"),
     ("exaone4", {"sliding_window": None}, "layer_types="),
+    ("exaone_moe", {"mlp_layer_types": ["dense", "moe", "sparse", "sparse"]}, "mlp_layer_types"),
+    ("exaone_moe", {"topk_method": "greedy"}, "topk_method='greedy'"),
     ("olmoe", {"head_dim": 20}, "head_dim=20"),
     ("gpt_oss", {"swiglu_alpha": 1.5}, "swiglu_alpha=1.5"),
     ("qwen2_moe", {"layer_types": ["sliding_attention"] * 3}, "layer_types="),

@@ -485,6 +485,12 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.drop_positions_of_latents,
     ),
     ("ernie4_5_moe", "static", "model"): (family.uncorrected_choice, family.sigmoid_scores),
+    ("exaone_moe", "static", "model"): (
+        family.uncorrected_choice,
+        family.worst_experts,
+        family.local_for_global,
+        common.wider_window,
+    ),
     ("flex_olmo", "static", "model"): (family.swap_experts,),
     ("gpt_oss", "static", "model"): (
         family.drop_sinks,

@@ -260,6 +260,11 @@ UNWINDOWED = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "n
 YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
 DOTS = {"n_group": 5, "topk_group": 2, "norm_topk_prob": True, "routed_scaling_factor": 1.7}
 DOTS |= {"attention_bias": True, "n_routed_experts": 10}
+EXAONE_EXPERTS = {
+    **{"n_group": 3, "topk_group": 2, "num_experts": 6, "norm_topk_prob": False, "num_shared_experts": 1},
+    **{"routed_scaling_factor": 1.7, "mlp_layer_types": ["sparse", "dense", "sparse", "dense"]},
+    **{"tie_word_embeddings": True, "layer_types": ["full_attention", *["sliding_attention"] * 3]},
+}
 GLM_FLASH = {"n_group": 1, "topk_group": 1, "rope_interleave": False, "norm_topk_prob": False}
 ERNIE = UNTIED | {"moe_layer_interval": 2, "moe_num_shared_experts": 0, "use_bias": True}
 SOLAR = {"attention_bias": True, "routed_scaling_factor": 1.7, "n_shared_experts": 2}
@@ -493,6 +498,9 @@ DECODERS = [
     Row("dots1", "Dots1ForCausalLM", GENERATE),
     Row("dots1", "Dots1ForCausalLM", GENERATE, "groups, normalised, scaled, biases", DOTS),
     Row("dots1", "Dots1Model", FEATURES, slow=True),
+    Row("exaone_moe", "ExaoneMoeForCausalLM", GENERATE),
+    Row("exaone_moe", "ExaoneMoeForCausalLM", GENERATE, "groups, some dense layers, tied", EXAONE_EXPERTS),
+    Row("exaone_moe", "ExaoneMoeModel", FEATURES, slow=True),
     Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE),
     Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE, "one group, halves", GLM_FLASH),
     Row("glm4_moe_lite", "Glm4MoeLiteModel", FEATURES, slow=True),
