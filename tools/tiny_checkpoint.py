@@ -293,6 +293,9 @@ LFM2_MOE = LLAMA | {
     "moe_intermediate_size": 28,
 }
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
+GRANITE_WINDOWS = {
+    **{"num_hidden_layers": 5, "sliding_window": 5, "layer_rope_theta": [0, 1e4, 5e3, 1e4, 0]},
+}
 MAMBA2 = {"mamba_n_heads": 4, "mamba_d_state": 10, "mamba_n_groups": 2, "mamba_d_conv": 3}
 GRANITE_HYBRID = (
     GRANITE
@@ -1203,6 +1206,8 @@ FAMILIES = {
     "granitemoe": ("GraniteMoeForCausalLM", GRANITEMOE),
     "granitemoehybrid": ("GraniteMoeHybridForCausalLM", GRANITE_HYBRID),
     "bamba": ("BambaForCausalLM", BAMBA),
+    "granite_swa": ("GraniteSWAForCausalLM", GRANITE | GRANITE_WINDOWS),
+    "granitemoe_swa": ("GraniteMoeSWAForCausalLM", GRANITEMOE | GRANITE_WINDOWS),
     "granitemoeshared": ("GraniteMoeSharedForCausalLM", GRANITEMOE | {"shared_intermediate_size": 50}),
     "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", HUNYUAN_MOE),
     "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),

@@ -492,6 +492,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.wider_window,
     ),
     ("flex_olmo", "static", "model"): (family.swap_experts,),
+    ("granite_swa", "static", "model"): (
+        family.drop_sinks,
+        family.local_for_global,
+        common.wider_window,
+        common.unscaled_embedding,
+    ),
+    ("granitemoe_swa", "static", "model"): (family.drop_sinks, common.wider_window, family.swap_experts),
     ("gpt_oss", "static", "model"): (
         family.drop_sinks,
         family.unclipped_gate,

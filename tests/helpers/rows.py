@@ -269,6 +269,10 @@ GLM_FLASH = {"n_group": 1, "topk_group": 1, "rope_interleave": False, "norm_topk
 ERNIE = UNTIED | {"moe_layer_interval": 2, "moe_num_shared_experts": 0, "use_bias": True}
 SOLAR = {"attention_bias": True, "routed_scaling_factor": 1.7, "n_shared_experts": 2}
 FLEXIBLE = {"norm_topk_prob": True, "attention_bias": True}
+ONE_THETA = {
+    **{"layer_rope_theta": None, "attention_bias": True, "num_hidden_layers": 3},
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+}
 UNSHARED = {"shared_intermediate_size": 0}
 NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
 SOME_DENSE = {"mlp_only_layers": [0], "norm_topk_prob": False, "attention_bias": True}
@@ -574,6 +578,18 @@ DECODERS = [
     ),
     Row("granite", "GraniteForCausalLM", GENERATE),
     Row("granite", "GraniteModel", FEATURES),
+    Row("granite_swa", "GraniteSWAForCausalLM", GENERATE),
+    Row("granite_swa", "GraniteSWAForCausalLM", GENERATE, "one theta, biases, untied", ONE_THETA | UNTIED),
+    Row("granite_swa", "GraniteSWAModel", FEATURES, slow=True),
+    Row("granitemoe_swa", "GraniteMoeSWAForCausalLM", GENERATE),
+    Row(
+        "granitemoe_swa",
+        "GraniteMoeSWAForCausalLM",
+        GENERATE,
+        "shared network, one theta, tied",
+        ONE_THETA | TIED | {"shared_intermediate_size": 50},
+    ),
+    Row("granitemoe_swa", "GraniteMoeSWAModel", FEATURES, slow=True),
     Row("granitemoe", "GraniteMoeForCausalLM", GENERATE),
     Row("granitemoe", "GraniteMoeModel", FEATURES),
     *decoder("hunyuan_v1_dense", "HunYuanDenseV1"),
