@@ -393,6 +393,11 @@ COHERE2 = LLAMA | {
     "sliding_window_pattern": 2,
     "logit_scale": 0.3,
 }
+COHERE2_MOE = LLAMA | {
+    **{"num_hidden_layers": 4, "head_dim": 10, "sliding_window": 5, "logit_scale": 0.3, "num_experts": 5},
+    **{"num_experts_per_tok": 2, "intermediate_size": 28, "prefix_dense_intermediate_size": 70},
+    **{"sliding_window_pattern": 2, "first_k_dense_replace": 1, "num_shared_experts": 2},
+}
 BART = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -1182,6 +1187,7 @@ FAMILIES = {
     "codegen": ("CodeGenForCausalLM", GPT2 | {"n_head": 4, "rotary_dim": 10}),
     "cohere": ("CohereForCausalLM", LLAMA | {"logit_scale": 0.3}),
     "cohere2": ("Cohere2ForCausalLM", COHERE2),
+    "cohere2_moe": ("Cohere2MoeForCausalLM", COHERE2_MOE),
     "deepseek_v2": ("DeepseekV2ForCausalLM", DEEPSEEK),
     "deepseek_v3": ("DeepseekV3ForCausalLM", DEEPSEEK),
     "cwm": ("CwmForCausalLM", LLAMA | {"head_dim": 10, "num_hidden_layers": 5, "sliding_window": 5}),

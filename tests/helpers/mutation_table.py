@@ -491,6 +491,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.local_for_global,
         common.wider_window,
     ),
+    ("cohere2_moe", "static", "model"): (family.worst_experts, common.wider_window),
     ("flex_olmo", "static", "model"): (family.swap_experts,),
     ("granite_swa", "static", "model"): (
         family.drop_sinks,

@@ -259,6 +259,12 @@ GLM_4_5 = {"use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2, "
 UNWINDOWED = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "num_hidden_layers": 3} | FULL
 YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
 DOTS = {"n_group": 5, "topk_group": 2, "norm_topk_prob": True, "routed_scaling_factor": 1.7}
+NORTH = {
+    **{"expert_selection_fn": "sigmoid", "num_shared_experts": 0, "rms_norm_eps": 1e-3},
+    **{"prefix_dense_sliding_window_pattern": 2, "prefix_dense_intermediate_size": None},
+    **{"mlp_layer_types": ["dense", "dense", "sparse", "sparse"], "attention_bias": True},
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+}
 DOTS |= {"attention_bias": True, "n_routed_experts": 10}
 EXAONE_EXPERTS = {
     **{"n_group": 3, "topk_group": 2, "num_experts": 6, "norm_topk_prob": False, "num_shared_experts": 1},
@@ -532,6 +538,9 @@ DECODERS = [
     Row("cohere", "CohereModel", FEATURES),
     Row("cohere2", "Cohere2ForCausalLM", GENERATE),
     Row("cohere2", "Cohere2Model", FEATURES),
+    Row("cohere2_moe", "Cohere2MoeForCausalLM", GENERATE),
+    Row("cohere2_moe", "Cohere2MoeForCausalLM", GENERATE, "sigmoid, RMS norms, none shared", NORTH),
+    Row("cohere2_moe", "Cohere2MoeModel", FEATURES, slow=True),
     Row("deepseek_v2", "DeepseekV2ForCausalLM", GENERATE),
     Row("deepseek_v2", "DeepseekV2ForCausalLM", GENERATE, "groups, yarn, whole queries", V2_GROUPED),
     Row("deepseek_v2", "DeepseekV2ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),

@@ -220,8 +220,8 @@ CONTRADICTIONS = {
     ),
     "LatentAttentionSpec: q_lora_rank is 0": lambda: dataclasses.replace(LATENT, q_lora_rank=0),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
-    "needs a plain block: expected one of pre, post, res-post, sandwich, False and none": lambda: (
-        dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.PARALLEL)
+    "needs a plain block: expected one of post, pre, parallel, sandwich, res-post, False and none": lambda: (
+        dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.DOUBLE_POST)
     ),
     "is 'sandwich', but no architecture combines it with cross": lambda: dataclasses.replace(
         CROSSING, placement=NormPlacement.SANDWICH

@@ -734,7 +734,7 @@ def test_experts_read_a_projection():
     check(module, partial(txgraphs.experts.experts, spec), random(B, S, W))
 
 
-@pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
+@pytest.mark.parametrize("placement", ["pre", "post", "sandwich", "parallel"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_experts_in_a_block(bias, placement):
     """With the bias of their sum, which is added once, unweighted."""

@@ -124,7 +124,7 @@ class BlockSpec:
             )
         crossed = self.cross_attention is not None
         mixed = isinstance(self.feed_forward, ExpertsSpec)
-        plain = NormPlacement.PRE, NormPlacement.POST, NormPlacement.RES_POST, NormPlacement.SANDWICH
+        plain = [one for one in NormPlacement if one != NormPlacement.DOUBLE_POST]
         if mixed and (self.placement not in plain or crossed or self.layer_scale):
             raise SpecError(
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
