@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Rules, Table
-from txexport.errors import CheckpointError
+from txexport.errors import UnsupportedError
 from txexport.families import _causal, granite, llama
 from txexport.families._config import Config, TensorNames
 from txexport.families._rope import rotary
@@ -43,14 +43,14 @@ def with_windows(config: Config, stack: TextStackSpec) -> TextStackSpec:
 def _turns(config: Config, stack: TextStackSpec) -> list[RotarySpec | None]:
     """RoPE of each layer; a base of 0 is none.
 
-    Raises CheckpointError unless there is one for each layer.
+    Raises UnsupportedError unless there is one for each layer.
     """
     attention = stack.blocks[0].dense
     if config.values.get("layer_rope_theta") is None:
         return [attention.rotary] * stack.num_layers
     bases = config.numbers("layer_rope_theta")
     if len(bases) != stack.num_layers:
-        raise CheckpointError(
+        raise UnsupportedError(
             f"{config.path}: 'layer_rope_theta' has {len(bases)} numbers, expected one for each of "
             f"{stack.num_layers} layers"
         )
