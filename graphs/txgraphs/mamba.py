@@ -39,7 +39,7 @@ def mamba(
     x = op.Mul(mixed, op.Sigmoid(mixed), name="x")  # (B, S, I)
     selected, widths = linear(False, g / "select", x), op.Constant(value_ints=list(spec.widths))
     parts = op.Split(selected, widths, axis=2, name=["steps", "b", "c"])
-    steps, b, c = normalised(spec, g, parts)  # (B, S, R), (B, S, D)
+    steps, b, c = _normalised(spec, g, parts)  # (B, S, R), (B, S, D)
     steps = op.Mul(g.call(softplus, linear(True, g / "step", steps)), real, name="steps")  # (B, S, I)
     rate = op.Neg(op.Exp(g.weight("rate")))
     written = op.Mul(x, steps, name="written")
@@ -50,7 +50,7 @@ def mamba(
     return linear(spec.bias, g / "output", gated), conv, ssm
 
 
-def normalised(spec: MambaSpec, g: Body, parts: Sequence[ir.Value]) -> list[ir.Value]:
+def _normalised(spec: MambaSpec, g: Body, parts: Sequence[ir.Value]) -> list[ir.Value]:
     """The step's numbers (B,S,R), b and c (B,S,D) -> normalised, or as they are."""
     if spec.norms is None:
         return [scaled(spec.norm_eps, g, one, size) for one, size in zip(parts, spec.widths, strict=True)]
