@@ -496,10 +496,9 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("granite_swa", "static", "model"): (
         family.drop_sinks,
         family.local_for_global,
-        common.wider_window,
         common.unscaled_embedding,
     ),
-    ("granitemoe_swa", "static", "model"): (family.drop_sinks, common.wider_window, family.swap_experts),
+    ("granitemoe_swa", "static", "model"): (family.drop_sinks, family.swap_experts),
     ("gpt_oss", "static", "model"): (
         family.drop_sinks,
         family.unclipped_gate,
