@@ -62,7 +62,7 @@ def _local(config: Config) -> list[bool]:
 
 
 def _experts(config: Config, expert: FeedForwardSpec) -> ExpertsSpec:
-    """Experts, and a shared network of so many of them, or none; the mean of both is half of each."""
+    """Experts, and a shared network as wide as `num_shared_experts`, or none; their mean halves both."""
     config.expect(shared_expert_combination_strategy="average")
     count, sigmoid = config.integer("num_shared_experts", 0), False
     if config.text("expert_selection_fn", "softmax") != "softmax":
