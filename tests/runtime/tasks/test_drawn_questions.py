@@ -120,6 +120,7 @@ def test_one_graph_reads_a_padded_batch(folders):
         (QUESTIONS[0], None, "a question has 0 images, expected one"),
         ([QUESTIONS[0]], [IMAGES[:2]], "a question has 2 images, expected one"),
         (" ", IMAGES[0], "a question is empty, expected some text"),
+        ("word " * 9_000, IMAGES[0], "a question of 45,000 characters is drawn in .*; shorten it"),
     ],
 )
 def test_a_question_has_a_text_and_an_image(questions, images, message, folders):
