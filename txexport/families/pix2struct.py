@@ -3,6 +3,7 @@
 Some checkpoints read a question that is drawn above the image.
 """
 
+from txexport.checkpoints.checkpoint import read_json
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import UnsupportedError
 from txexport.families._config import Config, TensorNames
@@ -53,8 +54,20 @@ ALIASES_OF_TEXT = {"num_hidden_layers": "num_layers", "num_attention_heads": "nu
 
 
 def main_task(config: Config) -> str:
-    """Questions for a checkpoint that reads one drawn above each image, or else captions."""
-    return QUESTIONS if config.flag("is_vqa", False) else CAPTIONS
+    """Questions for a checkpoint whose processor draws one above each image, or else captions."""
+    return QUESTIONS if _draws(config) else CAPTIONS
+
+
+def _draws(config: Config) -> bool:
+    """As the processor says, which the original goes by; where its files are silent, as config.json."""
+    processor, images = (
+        config.path.parent / name for name in ("processor_config.json", "preprocessor_config.json")
+    )
+    settings = read_json(processor).get("image_processor") if processor.is_file() else None
+    if not settings and images.is_file():
+        settings = read_json(images)
+    drawn = settings.get("is_vqa") if isinstance(settings, dict) else None
+    return config.flag("is_vqa", False) if drawn is None else drawn is True
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
@@ -87,8 +100,8 @@ def _images(config: Config) -> SignalStackSpec:
 
 
 def _texts(config: Config) -> TextStackSpec:
-    """The decoder, as T5's."""
-    config.expect(is_decoder=True, tie_word_embeddings=False)
+    """The decoder, as T5's; the original overwrites its tie_word_embeddings."""
+    config.expect(is_decoder=True)
     width, heads = config.integer("hidden_size"), config.integer("num_heads")
     size = config.integer("d_kv")
     if heads * size != width:

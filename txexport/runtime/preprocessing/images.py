@@ -115,7 +115,9 @@ class Images:
         unsupported = ("pad_size", "use_square_size") if kind in BOUNDED else ("do_pad", "use_square_size")
         # The number that DPT's edges are padded to multiples of, on both sides.
         self.multiple = divisor_of(options) if kind == "DPTImageProcessor" and options["do_pad"] else 1
-        allowed = {"do_pad"} if kind == "DPTImageProcessor" else set()
+        # Images of one size are as large as the largest of their batch: published files of BLIP pad these.
+        fixed = kind == "BlipImageProcessor" and options["do_resize"] and not options.get("pad_size")
+        allowed = {"do_pad"} if kind == "DPTImageProcessor" or fixed else set()
         for name in () if kind in OWN_PADDING else unsupported:
             if options[name] and name not in allowed:
                 raise UnsupportedError(
