@@ -151,7 +151,7 @@ def table(spec: EncoderDecoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
     embeddings, image = "encoder.embeddings", "encoder.encoder.layer.{i}"
     text, ours = "decoder.layer.{i}", "decoder.layers.{i}"
-    own, crossed = f"{text}.self_attention", f"{text}.encoder_decoder_attention"
+    attention, crossed = f"{text}.self_attention", f"{text}.encoder_decoder_attention"
     first = "decoder.layer.0.self_attention.attention"
     rules: Rules = {
         "encoder.embedding.row.weight": f"{embeddings}.row_embedder.weight",
@@ -162,7 +162,7 @@ def table(spec: EncoderDecoderSpec) -> Table:
         "encoder.final_norm.*": "encoder.layernorm.*",
         "decoder.embedding.word.weight": "decoder.embed_tokens.weight",
         "decoder.relative.weight": f"{first}.relative_attention_bias.weight",
-        f"{ours}.attention_norm.*": f"{own}.layer_norm.*",
+        f"{ours}.attention_norm.*": f"{attention}.layer_norm.*",
         f"{ours}.cross_attention_norm.*": f"{crossed}.layer_norm.*",
         f"{ours}.feed_forward_norm.*": f"{text}.mlp.layer_norm.*",
         "decoder.final_norm.*": "decoder.final_layer_norm.*",
@@ -170,7 +170,7 @@ def table(spec: EncoderDecoderSpec) -> Table:
     }
     for name, source in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output")):
         rules[f"encoder.layers.{{i}}.attention.{name}.*"] = f"{image}.attention.{source}.*"
-        rules[f"{ours}.attention.{name}.*"] = f"{own}.attention.{source}.*"
+        rules[f"{ours}.attention.{name}.*"] = f"{attention}.attention.{source}.*"
         beside = f"cross.{{i}}.{name}.*" if name in "kv" else f"{ours}.cross_attention.{name}.*"
         rules[beside] = f"{crossed}.attention.{source}.*"
     for name, source in (("gate", "wi_0"), ("up", "wi_1"), ("down", "wo")):

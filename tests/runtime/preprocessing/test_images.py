@@ -104,8 +104,9 @@ def test_images_of_one_size_need_no_padding(tmp_path):
     for size in SIZES:
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
     batch = [seeded(*size) for size in SIZES]
-    wanted = processor(batch, return_tensors="np", input_data_format="channels_last").pixel_values
-    np.testing.assert_array_equal(np.concatenate([Images(tmp_path).pixels(image) for image in batch]), wanted)
+    expected = processor(batch, return_tensors="np", input_data_format="channels_last").pixel_values
+    ours = np.concatenate([Images(tmp_path).pixels(image) for image in batch])
+    np.testing.assert_array_equal(ours, expected)
     write(tmp_path, image_processor_type="BlipImageProcessor", do_pad=True, do_resize=False)
     with pytest.raises(UnsupportedError, match="do_pad is not supported"):
         Images(tmp_path)

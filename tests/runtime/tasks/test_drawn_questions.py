@@ -108,10 +108,10 @@ def test_one_graph_reads_a_padded_batch(folders):
     inputs = model.bundle.files.flattened.inputs(IMAGES)
     together = model.bundle.run("encoder_model", **inputs)["last_hidden_state"]
     for row, one in zip(together, model.bundle.files.flattened.pixels(IMAGES), strict=True):
-        alone = model.bundle.run(
+        single = model.bundle.run(
             "encoder_model", flattened_patches=one[None], attention_mask=np.ones((1, len(one)), np.int64)
         )["last_hidden_state"][0]
-        np.testing.assert_allclose(row[: len(alone)], alone, atol=1e-5)
+        np.testing.assert_allclose(row[: len(single)], single, atol=1e-5)
 
 
 @pytest.mark.parametrize(

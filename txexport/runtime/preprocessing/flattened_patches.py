@@ -141,8 +141,8 @@ class FlattenedPatches:
             raise InputError(f"an image of {wide} x {high} would be resized to {size}; cut it")
         values = resized_values(values.transpose(1, 2, 0).astype(np.float32), size, BILINEAR)
         squares = values.reshape(3, rows, self.height, columns, self.width).transpose(1, 3, 2, 4, 0)
-        places = np.stack(np.divmod(np.arange(rows * columns), columns), axis=1) + 1
-        return np.concatenate([places.astype(np.float32), squares.reshape(len(places), -1)], axis=1)
+        positions = np.stack(np.divmod(np.arange(rows * columns), columns), axis=1) + 1
+        return np.concatenate([positions.astype(np.float32), squares.reshape(len(positions), -1)], axis=1)
 
 
 def below(header: "Image", image: "Image") -> "Image":
