@@ -244,7 +244,11 @@ UNSUPPORTED = [
         {"text_config": {"is_decoder": False}},
         "is_decoder=False is not supported; expected True",
     ),
-    ("pix2struct", {"text_config": {"d_kv": 8}}, "text_config has 3 heads of 8 numbers, expected 48 in all"),
+    (
+        "pix2struct",
+        {"text_config": {"d_kv": 8}},
+        "text_config has 12 heads of 8 numbers, expected 768 in all",
+    ),
     (
         "pix2struct",
         {"vision_config": {"hidden_size": 36}},

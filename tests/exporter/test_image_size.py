@@ -244,7 +244,8 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
     )
     for model_type in ("mistral3", "lfm2_vl", "qwen2_vl", "siglip2", "mllama"):
         refused(model_type, 30, UnsupportedError, "models of images of one size")
-    refused("layoutlmv3", 30, UnsupportedError, "not supported for layoutlmv3, whose images have one size")
+    for model_type in ("layoutlmv3", "blip"):
+        refused(model_type, 30, UnsupportedError, f"for {model_type}, whose images have one size")
     refused("vit", 1, InputError, "expected at least the patch size")
     refused("vit", (1, 2, 3), InputError, "pixels high and wide")
     refused("vit", 0, InputError, "pixels high and wide")

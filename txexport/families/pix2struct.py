@@ -3,6 +3,7 @@
 Some checkpoints read a question that is drawn above the image.
 """
 
+from txexport.checkpoints.checkpoint import read_json
 from txexport.checkpoints.weight_map import Naming, Rules, Table
 from txexport.errors import UnsupportedError
 from txexport.families._config import Config, TensorNames
@@ -53,8 +54,20 @@ ALIASES_OF_TEXT = {"num_hidden_layers": "num_layers", "num_attention_heads": "nu
 
 
 def main_task(config: Config) -> str:
-    """Questions for a checkpoint that reads one drawn above each image, or else captions."""
-    return QUESTIONS if config.flag("is_vqa", False) else CAPTIONS
+    """Questions for a checkpoint whose processor draws one above each image, or else captions."""
+    return QUESTIONS if _draws(config) else CAPTIONS
+
+
+def _draws(config: Config) -> bool:
+    """As the processor says, which the original goes by; where its files are silent, as config.json."""
+    processor, images = (
+        config.path.parent / name for name in ("processor_config.json", "preprocessor_config.json")
+    )
+    settings = read_json(processor).get("image_processor") if processor.is_file() else None
+    if not settings and images.is_file():
+        settings = read_json(images)
+    drawn = settings.get("is_vqa") if isinstance(settings, dict) else None
+    return config.flag("is_vqa", False) if drawn is None else drawn is True
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
@@ -87,8 +100,8 @@ def _images(config: Config) -> SignalStackSpec:
 
 
 def _texts(config: Config) -> TextStackSpec:
-    """The decoder, as T5's."""
-    config.expect(is_decoder=True, tie_word_embeddings=False)
+    """The decoder, as T5's; the original overwrites its tie_word_embeddings."""
+    config.expect(is_decoder=True)
     width, heads = config.integer("hidden_size"), config.integer("num_heads")
     size = config.integer("d_kv")
     if heads * size != width:
@@ -138,7 +151,7 @@ def table(spec: EncoderDecoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
     embeddings, image = "encoder.embeddings", "encoder.encoder.layer.{i}"
     text, ours = "decoder.layer.{i}", "decoder.layers.{i}"
-    own, crossed = f"{text}.self_attention", f"{text}.encoder_decoder_attention"
+    attention, crossed = f"{text}.self_attention", f"{text}.encoder_decoder_attention"
     first = "decoder.layer.0.self_attention.attention"
     rules: Rules = {
         "encoder.embedding.row.weight": f"{embeddings}.row_embedder.weight",
@@ -149,7 +162,7 @@ def table(spec: EncoderDecoderSpec) -> Table:
         "encoder.final_norm.*": "encoder.layernorm.*",
         "decoder.embedding.word.weight": "decoder.embed_tokens.weight",
         "decoder.relative.weight": f"{first}.relative_attention_bias.weight",
-        f"{ours}.attention_norm.*": f"{own}.layer_norm.*",
+        f"{ours}.attention_norm.*": f"{attention}.layer_norm.*",
         f"{ours}.cross_attention_norm.*": f"{crossed}.layer_norm.*",
         f"{ours}.feed_forward_norm.*": f"{text}.mlp.layer_norm.*",
         "decoder.final_norm.*": "decoder.final_layer_norm.*",
@@ -157,7 +170,7 @@ def table(spec: EncoderDecoderSpec) -> Table:
     }
     for name, source in (("q", "query"), ("k", "key"), ("v", "value"), ("o", "output")):
         rules[f"encoder.layers.{{i}}.attention.{name}.*"] = f"{image}.attention.{source}.*"
-        rules[f"{ours}.attention.{name}.*"] = f"{own}.attention.{source}.*"
+        rules[f"{ours}.attention.{name}.*"] = f"{attention}.attention.{source}.*"
         beside = f"cross.{{i}}.{name}.*" if name in "kv" else f"{ours}.cross_attention.{name}.*"
         rules[beside] = f"{crossed}.attention.{source}.*"
     for name, source in (("gate", "wi_0"), ("up", "wi_1"), ("down", "wo")):

@@ -250,7 +250,8 @@ def padded_sources(spec: EncoderDecoderSpec, seed: int = 0) -> DecoderCase:
     batch = SignalCase("", signals, mask.astype(np.int64), real)
     rows = [_tokens(random, spec.vocab_size, 1, None) for _ in sounds]
     steps = np.ones((1, len(rows)), int)
-    return DecoderCase("nine sounds in one padded batch", rows, steps, sources=sounds, batch=batch)
+    kind = "images" if isinstance(source.embedding, FlattenedPatchesSpec) else "sounds"
+    return DecoderCase(f"nine {kind} in one padded batch", rows, steps, sources=sounds, batch=batch)
 
 
 def one_row(name: str, vocab_size: int, length: int, seed: int = 0) -> DecoderCase:

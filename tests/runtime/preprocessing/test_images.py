@@ -96,6 +96,22 @@ def test_a_file_that_is_silent_means_the_defaults(kind, tmp_path):
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
 
 
+def test_images_of_one_size_need_no_padding(tmp_path):
+    """Published files of BLIP have do_pad and a size_divisor, which change nothing of a fixed size."""
+    published = {"do_pad": True, "size_divisor": 32, "size": {"height": 40, "width": 40}}
+    processor = judge("BlipImageProcessor", tmp_path, **published)
+    assert json.loads((tmp_path / FILE).read_text())["do_pad"] is True
+    for size in SIZES:
+        assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+    batch = [seeded(*size) for size in SIZES]
+    expected = processor(batch, return_tensors="np", input_data_format="channels_last").pixel_values
+    ours = np.concatenate([Images(tmp_path).pixels(image) for image in batch])
+    np.testing.assert_array_equal(ours, expected)
+    write(tmp_path, image_processor_type="BlipImageProcessor", do_pad=True, do_resize=False)
+    with pytest.raises(UnsupportedError, match="do_pad is not supported"):
+        Images(tmp_path)
+
+
 MEAN = {"image_mean": [0.1, 0.4, 0.8], "image_std": [0.2, 0.3, 0.9]}
 CROP = {"do_center_crop": True, "crop_size": {"height": 40, "width": 41}}
 SETTINGS = {

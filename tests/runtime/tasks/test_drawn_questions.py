@@ -108,10 +108,10 @@ def test_one_graph_reads_a_padded_batch(folders):
     inputs = model.bundle.files.flattened.inputs(IMAGES)
     together = model.bundle.run("encoder_model", **inputs)["last_hidden_state"]
     for row, one in zip(together, model.bundle.files.flattened.pixels(IMAGES), strict=True):
-        alone = model.bundle.run(
+        single = model.bundle.run(
             "encoder_model", flattened_patches=one[None], attention_mask=np.ones((1, len(one)), np.int64)
         )["last_hidden_state"][0]
-        np.testing.assert_allclose(row[: len(alone)], alone, atol=1e-5)
+        np.testing.assert_allclose(row[: len(single)], single, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -120,11 +120,44 @@ def test_one_graph_reads_a_padded_batch(folders):
         (QUESTIONS[0], None, "a question has 0 images, expected one"),
         ([QUESTIONS[0]], [IMAGES[:2]], "a question has 2 images, expected one"),
         (" ", IMAGES[0], "a question is empty, expected some text"),
+        ("word " * 9_000, IMAGES[0], "a question of 45,000 characters is drawn in .*; shorten it"),
     ],
 )
 def test_a_question_has_a_text_and_an_image(questions, images, message, folders):
     with pytest.raises(InputError, match=message):
         txexport.load(folders / "questions bundle").generate(questions, images=images)
+
+
+@pytest.mark.parametrize("drawn_by", [True, False, None], ids=["processor", "no processor", "silent"])
+def test_the_processor_tells_whether_a_question_is_drawn(drawn_by, folders, tmp_path):
+    """Against config.json too, as in the original; published files tell it in either."""
+    drawn.save(tmp_path / "in", questions=drawn_by is not True)
+    file = tmp_path / "in/processor_config.json"
+    values = json.loads(file.read_text())
+    file.write_text(
+        json.dumps(values | {"image_processor": values["image_processor"] | {"is_vqa": drawn_by}})
+    )
+    manifest = export(tmp_path / "in", tmp_path / "out", only="native")
+    assert manifest.task == ("image-to-text" if drawn_by is False else "image-text-to-text")
+
+
+def test_the_text_s_own_tie_is_not_read(tmp_path):
+    """Nested tables of old files have true there, which the original overwrites."""
+    drawn.save(tmp_path / "in")
+    file = tmp_path / "in/config.json"
+    config = json.loads(file.read_text())
+    file.write_text(
+        json.dumps(config | {"text_config": config["text_config"] | {"tie_word_embeddings": True}})
+    )
+    export(tmp_path / "in", tmp_path / "out", only="native")
+    assert verify(tmp_path / "out", cases="quick").ok
+
+
+def test_what_is_no_image_in_patches_is_named(folders):
+    with pytest.raises(InputError, match="an image in patches is of shape"):
+        txexport.load(folders / "questions bundle").generate_ids([[1, 2]])
+    with pytest.raises(InputError, match="scores no texts; it has ask_image"):
+        txexport.load(folders / "questions bundle").score("a", "b")
 
 
 def test_without_a_font_questions_are_refused(tmp_path):

@@ -106,6 +106,8 @@ def sound_of(row: object, bundle: LoadedBundle) -> np.ndarray:
     """
     [shape], least = media_inputs(bundle).values(), bundle.reader.facts.least_samples
     what, axes = ("a waveform", "one axis") if len(shape) == 1 else ("a spectrogram", "(frames, bands)")
+    if bundle.flattens_images:
+        what, axes = "an image in patches", "(patches, 2 + numbers)"
     try:
         sound = np.asarray(row, np.float32)
     except (TypeError, ValueError, OverflowError):

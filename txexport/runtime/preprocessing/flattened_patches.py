@@ -100,7 +100,7 @@ class FlattenedPatches:
     def header(self, question: str) -> "Image":
         """The question in black on white, in lines of up to 80 characters.
 
-        Raises InputError where there is no font: it is no part of a checkpoint.
+        Raises InputError for one that is too long, and where there is no font: it is no part of a checkpoint.
         """
         with needed_for("drawing questions"):
             from PIL import Image, ImageDraw, ImageFont
@@ -116,7 +116,13 @@ class FlattenedPatches:
             raise BundleError(f"{self.font} is no font: {error}") from None
         text = "\n".join(textwrap.TextWrapper(width=LINE).wrap(text=question))
         box = ImageDraw.Draw(Image.new("RGB", (1, 1))).textbbox((0, 0), text, font=font)
-        image = Image.new("RGB", (int(box[2]) + 2 * SPACE, int(box[3]) + 2 * SPACE), "white")
+        wide, high = int(box[2]) + 2 * SPACE, int(box[3]) + 2 * SPACE
+        if wide * high > RESIZED:
+            raise InputError(
+                f"a question of {len(question):,} characters is drawn in {wide} x {high} pixels, expected at "
+                f"most {RESIZED:,}; shorten it"
+            )
+        image = Image.new("RGB", (wide, high), "white")
         ImageDraw.Draw(image).text((SPACE, SPACE), text, fill="black", font=font)
         return image
 
@@ -135,8 +141,8 @@ class FlattenedPatches:
             raise InputError(f"an image of {wide} x {high} would be resized to {size}; cut it")
         values = resized_values(values.transpose(1, 2, 0).astype(np.float32), size, BILINEAR)
         squares = values.reshape(3, rows, self.height, columns, self.width).transpose(1, 3, 2, 4, 0)
-        places = np.stack(np.divmod(np.arange(rows * columns), columns), axis=1) + 1
-        return np.concatenate([places.astype(np.float32), squares.reshape(len(places), -1)], axis=1)
+        positions = np.stack(np.divmod(np.arange(rows * columns), columns), axis=1) + 1
+        return np.concatenate([positions.astype(np.float32), squares.reshape(len(positions), -1)], axis=1)
 
 
 def below(header: "Image", image: "Image") -> "Image":

@@ -108,19 +108,19 @@ class Images:
         options |= share_kept(options) if "crop_pct" in DEFAULTS[kind] else {}
         for name in PLAIN:
             if isinstance(PLAIN[name], bool) and not isinstance(options[name], bool):
-                raise BundleError(
-                    f"image processor: {name} is {shown(options[name])}, expected true or false"
-                )
+                value = shown(options[name])
+                raise BundleError(f"image processor: {name} is {value}, expected true or false")
         # Detectors pad images of different sizes in a batch; here these are no batch.
         unsupported = ("pad_size", "use_square_size") if kind in BOUNDED else ("do_pad", "use_square_size")
         # The number that DPT's edges are padded to multiples of, on both sides.
         self.multiple = divisor_of(options) if kind == "DPTImageProcessor" and options["do_pad"] else 1
-        allowed = {"do_pad"} if kind == "DPTImageProcessor" else set()
+        # Images of one size are as large as the largest of their batch: published files of BLIP pad these.
+        fixed = kind == "BlipImageProcessor" and options["do_resize"] and not options.get("pad_size")
+        allowed = {"do_pad"} if kind == "DPTImageProcessor" or fixed else set()
         for name in () if kind in OWN_PADDING else unsupported:
             if options[name] and name not in allowed:
-                raise UnsupportedError(
-                    f"image processor: {name} is not supported; set it to {PLAIN.get(name)}"
-                )
+                plain = PLAIN.get(name)
+                raise UnsupportedError(f"image processor: {name} is not supported; set it to {plain}")
         if options["resample"] not in FILTERS:
             raise UnsupportedError(f"image processor: resample {shown(options['resample'])} is not supported")
         self.on_white, self.resample = bool(options["do_convert_rgb"]), int(options["resample"])
