@@ -336,7 +336,7 @@ MAMBA = IDS | {
 }
 JAMBA = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 5, "max_position_embeddings": 40},
-    **{"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 70},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 72},
     **{"attn_layer_period": 3, "attn_layer_offset": 1, "num_experts": 5, "num_experts_per_tok": 2},
     **{"mamba_d_state": 7, "mamba_d_conv": 3, "mamba_dt_rank": 5},
 }

@@ -422,7 +422,6 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         spaces.selected_exchanged,
         spaces.selected_without_scale,
         spaces.inputs_not_skipped,
-        family.router_before_choice,
         family.worst_experts,
     ),
     ("jamba", "dynamic", "model"): (spaces.scan_not_carried, spaces.rows_of_padding_decay),
@@ -488,7 +487,6 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("exaone_moe", "static", "model"): (
         family.uncorrected_choice,
         family.worst_experts,
-        family.local_for_global,
         common.wider_window,
     ),
     ("cohere2_moe", "static", "model"): (family.worst_experts, common.wider_window),
