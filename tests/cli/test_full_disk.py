@@ -36,9 +36,7 @@ WRITES = {  # command -> a file that it writes; no file may exceed 2,000 bytes
 }
 
 
-@pytest.mark.parametrize(
-    "command", often({name: name for name in WRITES}, slower=("verify", "bench", "inspect", "attention"))
-)
+@pytest.mark.parametrize("command", often([*WRITES], slower=("verify", "bench", "inspect", "attention")))
 def test_a_file_that_cannot_be_written_is_named(bundles, tmp_path, command):
     arguments, name = WRITES[command]
     path = tmp_path / name

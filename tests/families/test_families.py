@@ -65,9 +65,10 @@ def params(cases, often) -> list:
 
 
 def in_one_cache(row: Row, cache) -> bool:
-    """The first task of a family and its switches, in one cache; BERT's children share its heads.
+    """Tell whether a run of every test has the row: not if it is another task of a family with shared heads.
 
-    The graphs for other clients grow their caches too; a family of each structure has both of ours.
+    Of two caches it has one: the graphs for other clients grow theirs too. A family of each structure has
+    both.
     """
     if row not in (FIRST.get(row.model_type), FIRST_OF_TASK[row.task]) and not row.variant:
         return row.model_type in STRUCTURES

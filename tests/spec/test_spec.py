@@ -204,6 +204,7 @@ CONTRADICTIONS = {
     "the best 3 of 2 groups of 6 experts": lambda: ExpertsSpec(FEED, 6, 2, num_groups=2, top_groups=3),
     "the best 1 of 3 groups of 7 experts": lambda: ExpertsSpec(FEED, 7, 2, num_groups=3),
     "3 experts from 1 groups of 2": lambda: ExpertsSpec(FEED, 6, 3, num_groups=3),
+    "sigmoid is True with corrected=True": lambda: ExpertsSpec(FEED, 3, 2, corrected=True, sigmoid=True),
     "softmax_scores is True without corrected": lambda: ExpertsSpec(FEED, 3, 2, softmax_scores=True),
     "head_gates is True without gated_output": lambda: dataclasses.replace(CAUSAL, head_gates=True),
     "sum_eps is 0": lambda: ExpertsSpec(FEED, 3, 2, sum_eps=0.0),

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from txexport.checkpoints.weight_map import Rules, Table, Take, zeros
+from txexport.checkpoints.weight_map import Table, Take
 from txexport.families import _causal, cohere, deepseek_v2
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
@@ -64,10 +64,10 @@ def _local(config: Config) -> list[bool]:
 def _experts(config: Config, expert: FeedForwardSpec) -> ExpertsSpec:
     """Experts, and a shared network as wide as `num_shared_experts`, or none; their mean halves both."""
     config.expect(shared_expert_combination_strategy="average")
-    count, sigmoid = config.integer("num_shared_experts", 0), False
-    if config.text("expert_selection_fn", "softmax") != "softmax":
+    count = config.integer("num_shared_experts", 0)
+    sigmoid = config.text("expert_selection_fn", "softmax") != "softmax"
+    if sigmoid:
         config.expect(expert_selection_fn="sigmoid")
-        sigmoid = True
     return ExpertsSpec(
         expert,
         config.count("num_experts", 8),
@@ -75,18 +75,16 @@ def _experts(config: Config, expert: FeedForwardSpec) -> ExpertsSpec:
         normalised=config.flag("norm_topk_prob", True) or not sigmoid,
         shared=replace(expert, intermediate_size=count * expert.intermediate_size) if count else None,
         shared_gated=False,
-        corrected=sigmoid,
+        sigmoid=sigmoid,
         scale=0.5 if count else 1.0,
     )
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
-    """As Command R's and those of experts, without a correction of scores."""
+    """As Command R's and those of experts."""
     stack, inherited, mixed = _causal.stack_name(spec), cohere.table(spec), deepseek_v2.experts_table(spec)
     network = f"{stack}.layers.{{i}}.feed_forward"
     half = ((spec.stack.hidden_size, 0.5),)
-    rules: Rules = {
-        f"{network}.router.correction": Take("", computed=zeros),
-        f"{network}.shared.down.*": Take("layers.{i}.mlp.shared_experts.down_proj.*", times=half),
-    }
-    return Table(mixed.rules | inherited.rules | rules, NAMING, mixed.drop)
+    shared = Take("layers.{i}.mlp.shared_experts.down_proj.*", times=half)
+    rules = mixed.rules | inherited.rules | {f"{network}.shared.down.*": shared}
+    return Table(rules, NAMING, mixed.drop)

@@ -29,11 +29,12 @@ def with_windows(config: Config, stack: TextStackSpec) -> TextStackSpec:
     Without layer_types, every fourth layer from the first has no window.
     """
     local = config.local_layers(lambda layer: bool(layer % 4))
-    window, most = config.integer("sliding_window", 128), stack.limit
+    window = config.integer("sliding_window", 128)
+    shorter = stack.limit is None or window < stack.limit
     turns = _turns(config, stack)
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
-        width = window if local[layer] and most is not None and window < most else None
+        width = window if local[layer] and shorter else None
         attention = replace(block.dense, sinks=True, window=width, rotary=turns[layer])
         return replace(block, attention=attention)
 

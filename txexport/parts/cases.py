@@ -240,7 +240,8 @@ def padded_sources(spec: EncoderDecoderSpec, seed: int = 0) -> DecoderCase:
     lengths = np.array([len(sound) for sound in sounds])
     mask = np.arange(lengths.max()) < lengths[:, None]
     signals = random.standard_normal((*mask.shape, *np.shape(sounds[0])[1:]), np.float32)
-    if isinstance(source.embedding, FlattenedPatchesSpec):  # padding has a place too
+    patches = isinstance(source.embedding, FlattenedPatchesSpec)
+    if patches:  # padding has a row and a column too
         signals = np.stack(input_of(source).rows(source, random, [mask.shape[1]] * len(sounds)))
     for signal, sound in zip(signals, sounds, strict=True):
         signal[: len(sound)] = sound
@@ -250,8 +251,8 @@ def padded_sources(spec: EncoderDecoderSpec, seed: int = 0) -> DecoderCase:
     batch = SignalCase("", signals, mask.astype(np.int64), real)
     rows = [_tokens(random, spec.vocab_size, 1, None) for _ in sounds]
     steps = np.ones((1, len(rows)), int)
-    kind = "images" if isinstance(source.embedding, FlattenedPatchesSpec) else "sounds"
-    return DecoderCase(f"nine {kind} in one padded batch", rows, steps, sources=sounds, batch=batch)
+    name = f"nine {'images' if patches else 'sounds'} in one padded batch"
+    return DecoderCase(name, rows, steps, sources=sounds, batch=batch)
 
 
 def one_row(name: str, vocab_size: int, length: int, seed: int = 0) -> DecoderCase:

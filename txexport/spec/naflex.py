@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from txexport.errors import SpecError, positive
 
-PATCHES = 2048  # in a row, that costs are counted for
+PATCHES = 2048  # the number for which costs are counted: any number may be read
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class NaflexSpec:
 
 @dataclass(frozen=True)
 class FlattenedPatchesSpec:
-    """Patches of `numbers` each, behind their row and column, which count from 1 (Lee et al. 2023, 2.1).
+    """Patches of `numbers` each after their row and column, which count from 1 (Lee et al. 2023, 2.1).
 
     A patch is projected to `hidden_size`; learned vectors of its row and of its column, below `positions`,
     are added. A mask excludes padding.
@@ -68,10 +68,10 @@ class FlattenedPatchesSpec:
 
     @property
     def length(self) -> int:
-        """The patches of an image of `shape`."""
+        """The number of patches for which costs are counted."""
         return PATCHES
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Patches of the image that costs are counted for, and the numbers of each behind its place."""
+        """That number of patches, and of each the row, the column and the numbers."""
         return PATCHES, 2 + self.numbers

@@ -8,7 +8,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.layer import BlockSpec
-from txexport.spec.layer_checks import check_layers
+from txexport.spec.layer_checks import check_layers, check_no_crossing
 from txexport.spec.length_adapter import LengthAdapterSpec
 from txexport.spec.naflex import FlattenedPatchesSpec, NaflexSpec
 from txexport.spec.norm import NormSpec
@@ -64,6 +64,7 @@ class SignalStackSpec:
 
     def __post_init__(self) -> None:
         check_layers(self)
+        check_no_crossing(self, self.blocks)
         kinds = [
             block.attention
             for block in self.blocks

@@ -8,6 +8,7 @@ import torch
 import transformers
 from click.testing import CliRunner
 from helpers import drawn
+from helpers.answers_about_images import BEAMS, CHANGING
 from helpers.pictured import encoded, picture
 
 import txexport
@@ -16,8 +17,6 @@ from txexport.errors import BundleError, InputError, UnsupportedError
 from txexport.exporter import export
 from txexport.verification import verify
 
-CHANGING = {"max_new_tokens": 9, "no_repeat_ngram_size": 1}  # or the tiny model repeats a token
-BEAMS = {"max_new_tokens": 7, "num_beams": 3, "no_repeat_ngram_size": 1}
 IMAGES = [picture(53, 37), picture(24, 24, 1), picture(17, 90, 2), picture(200, 9, 3)]
 QUESTIONS = ["who sat on the mat?", "is it far?", "Anna", "what did the cat do " * 6]
 
@@ -105,7 +104,8 @@ def test_patches_of_several_images_are_one_batch(folders):
 
 def test_one_graph_reads_a_padded_batch(folders):
     model = txexport.load(folders / "captions bundle")
-    inputs = model.bundle.files.flattened.inputs(IMAGES)
+    flattened = model.bundle.files.flattened
+    inputs = flattened.inputs(flattened.pixels(IMAGES))
     together = model.bundle.run("encoder_model", **inputs)["last_hidden_state"]
     for row, one in zip(together, model.bundle.files.flattened.pixels(IMAGES), strict=True):
         single = model.bundle.run(

@@ -71,7 +71,7 @@ ROWS = {
 REPEATED = ("siglip", "resnet", "dab-detr", "lw_detr", "d_fine", "maskformer", "conditional_detr", "clipseg")
 
 
-@pytest.fixture(params=often({name: name for name in ROWS}, slower=REPEATED))
+@pytest.fixture(params=often([*ROWS], slower=REPEATED))
 def exported(request, tmp_path) -> tuple[Path, str, dict]:
     kind, settings, case, edit = ROWS[request.param]
     tiny_checkpoint.save(tmp_path / "source", request.param.partition(",")[0])

@@ -104,7 +104,7 @@ def _valid(
 
 def _too_long(seconds: float, most: float, cure: str) -> InputError:
     milliseconds = math.ceil(seconds * 1000)  # so that the two differ
-    return InputError(f"a sound is {milliseconds / 1000:g} s long, expected at most {most:g} s; {cure}")
+    return InputError(f"a sound is {milliseconds / 1000:.10g} s long, expected at most {most:g} s; {cure}")
 
 
 def _array(sound: object) -> np.ndarray:

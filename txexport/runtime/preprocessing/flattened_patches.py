@@ -80,17 +80,15 @@ class FlattenedPatches:
             raise InputError("no image was given; expected a path, a PIL image, an array, or a list of these")
         return [self._patches(opened(source, self.on_white)) for source in sources]
 
-    def asked(self, source: Any, question: str) -> np.ndarray:
-        """The patches (n,2+numbers) float32 of an image below a question. Errors as `pixels`, `header`."""
-        image, header = opened(source, self.on_white), self.header(question)
-        return self._patches(below(header, image))
+    def asked(self, pairs: "Sequence[tuple[Source, str]]") -> list[np.ndarray]:
+        """The patches (n,2+numbers) float32 of images below their questions. Errors as `pixels`, `header`."""
+        return [
+            self._patches(below(self.header(question), opened(source, self.on_white)))
+            for source, question in pairs
+        ]
 
-    def inputs(
-        self, images: "Source | Sequence[Source]", question: str | None = None
-    ) -> dict[str, np.ndarray]:
-        """The inputs of a graph by name: patches (B,max_patches,2+numbers), and their mask."""
-        sources: Sequence[Any] = images if several(images) else [images]  # type: ignore[assignment]
-        rows = self.pixels(sources) if question is None else [self.asked(one, question) for one in sources]
+    def inputs(self, rows: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        """The inputs of a graph by name, of patches of images: (B,max_patches,2+numbers), and their mask."""
         mask = np.arange(self.most) < np.array([len(row) for row in rows])[:, None]
         patches = np.zeros((*mask.shape, rows[0].shape[1]), np.float32)
         for row, values in zip(patches, rows, strict=True):

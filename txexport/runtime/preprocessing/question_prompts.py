@@ -12,7 +12,7 @@ from txexport.runtime.preprocessing.image_tiles import Tiles
 
 @dataclass(frozen=True)
 class QuestionPrompts:
-    """The files of a bundle whose prompts are questions, each about one image."""
+    """Prompts that are questions, each about one image; `files` are those of the bundle."""
 
     files: BundleFiles
 

@@ -1,14 +1,14 @@
 """Questions that are drawn above their images, and answered by a decoder."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from txexport.errors import InputError, counted
-from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor, request_of
-from txexport.runtime.loaded_bundle import LoadedBundle, check_task
+from txexport.runtime.generation.requests import GenerationRequest, LogitsProcessor
+from txexport.runtime.loaded_bundle import LoadedBundle
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.text import as_texts
+from txexport.runtime.tasks.image_to_text import read_later
 
 
 def request(
@@ -24,19 +24,12 @@ def request(
     Raises InputError for a question without an image, with several, or of no text, where there is no font to
     draw it with, and for num_return_sequences above 1.
     """
-    check_task(bundle, "generate")
-    texts = as_texts(questions)
-    pairs = []
-    for text, some in zip(
-        texts, [[]] * len(texts) if images is None else listed(images, questions), strict=True
-    ):
+    texts, pairs = as_texts(questions), []
+    of_each = [[]] * len(texts) if images is None else listed(images, questions)
+    for text, some in zip(texts, of_each, strict=True):
         if len(some) != 1:
             raise InputError(f"a question has {counted(len(some), 'image')}, expected one")
         if not text.strip():
             raise InputError("a question is empty, expected some text")
-        pairs.append((text, some[0]))
-    result = request_of(bundle, pairs, logits_processor, options)
-    if (count := result.config.num_return_sequences) > 1:
-        raise InputError(f"an image has one answer; num_return_sequences must be 1, and is {count}")
-    flattened = bundle.files.flattened
-    return replace(result, read=lambda rows: [flattened.asked(image, text) for text, image in rows])
+        pairs.append((some[0], text))
+    return read_later(bundle, pairs, bundle.files.flattened.asked, logits_processor, **options)

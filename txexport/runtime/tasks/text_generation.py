@@ -21,7 +21,7 @@ from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.message_images import PromptImages
 from txexport.runtime.preprocessing.message_sounds import PromptSounds
 from txexport.runtime.tasks import drawn_questions, speech_recognition
-from txexport.runtime.tasks.image_to_text import image_to_text
+from txexport.runtime.tasks.image_to_text import image_to_text, texts_of
 from txexport.support.arguments import check_flag
 from txexport.support.progress import Progress
 
@@ -104,10 +104,8 @@ def _drawn(
     **options: Any,
 ) -> str | list[str]:
     """The answers to questions that are drawn above their images. Arguments and errors as `generate`."""
-    check_place(first_place)
     request = drawn_questions.request(bundle, questions, images, **options)
-    results = scheduler.finished(replace(request, first_place=first_place), batch_tokens, progress)
-    texts = bundle.files.text.decode([result.tokens for result in results])
+    texts = texts_of(request, batch_tokens, first_place, progress)
     return texts[0] if isinstance(questions, str) else texts
 
 

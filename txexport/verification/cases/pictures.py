@@ -66,9 +66,7 @@ def source_images(
 ) -> Arrays:
     """The vectors (n,W) of the images among the tokens of an encoder, or (B,E,W) of the image of each row.
 
-    They are paired with the reference's.
-
-    Nothing for an encoder that reads none.
+    They are paired with the reference's. Nothing for an encoder that reads none.
     """
     encoder = runner.manifest.graphs.get(roles.ENCODER)
     if encoder is None or IMAGE_FEATURES not in [port.name for port in encoder.inputs]:

@@ -32,14 +32,17 @@ def check(folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bo
     checks = []
     with original("AutoImageProcessor", checkpoint, manifest.model_type, backend="pil") as theirs:
         for number, (name, image) in enumerate(images_of_modes(quick)):
-            question = QUESTIONS[number % len(QUESTIONS)] if ours.draws else None
             read: Any = image
-            if question is not None:
+            if ours.draws:
+                question = QUESTIONS[number % len(QUESTIONS)]
                 pixels = np.asarray(opened(image, ours.on_white)).transpose(2, 0, 1)
                 read = theirs.render_header(pixels, question, font_path=str(ours.font)).transpose(1, 2, 0)
+                rows = ours.asked([(image, question)])
+            else:
+                rows = ours.pixels(image)
             expected = theirs(read, return_tensors="np", is_vqa=False)
             checks += [
                 difference(f"{key.replace('_', ' ')} of {name}", value, expected[key], VALUES)
-                for key, value in ours.inputs(image, question).items()
+                for key, value in ours.inputs(rows).items()
             ]
     return checks
