@@ -27,6 +27,7 @@ def test_while_the_command_line_is_imported():
         assert (ended.returncode, ended.stderr) == (130, ""), module
 
 
+@pytest.mark.slow
 def test_where_python_ignores_exceptions():
     """An interrupt in a weak reference's callback, which Python forgets, still ends the command."""
     code = (
@@ -48,7 +49,9 @@ def test_where_python_ignores_exceptions():
     assert (ended.returncode, ended.stderr) == (130, "")
 
 
-@pytest.mark.parametrize("after", [0.15, 0.3, 0.6, 1.0, 1.5])
+@pytest.mark.parametrize(
+    "after", [0.15, 1.0, *(pytest.param(s, marks=pytest.mark.slow) for s in (0.3, 0.6, 1.5))]
+)
 def test_by_a_signal_at_any_time(tmp_path, after):
     command = ["export", str(ROOT / "models/pretrained/number-translator"), str(tmp_path / "bundle")]
     process = subprocess.Popen(

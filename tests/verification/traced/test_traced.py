@@ -134,7 +134,7 @@ def swap_corners(model):
     model.graph.node.insert(0, node)
 
 
-@pytest.mark.parametrize("edit", [drop_product, swap_corners])
+@pytest.mark.parametrize("edit", [pytest.param(drop_product, marks=pytest.mark.slow), swap_corners])
 def test_a_wrong_graph_is_not_equal(labeller, edit, tmp_path):
     """By identity and by its cases, and by the cases alone where the manifest lists the wrong file."""
     source, out = labeller

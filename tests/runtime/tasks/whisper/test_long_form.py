@@ -88,7 +88,7 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("options", often(OPTIONS, slower=("beams", "conditioned beams", "short windows")))
+@pytest.mark.parametrize("options", often(OPTIONS, slower=OPTIONS.keys() - {"conditioned"}))
 def test_tokens_and_segments_of_any_length_equal_generate(options, case_of, decoded):
     model, original = case_of()
     options = {"max_new_tokens": 25} | options
@@ -146,7 +146,7 @@ FALLBACKS = {
 }
 
 
-@pytest.mark.parametrize("options", often(FALLBACKS, slower=FALLBACKS.keys() - {"no speech", "all"}))
+@pytest.mark.parametrize("options", often(FALLBACKS, slower=FALLBACKS.keys() - {"no speech"}))
 def test_windows_are_decoded_again_or_skipped_as_by_generate(options, case_of, decoded, monkeypatch):
     model, original = case_of()
     verdicts = set()
@@ -237,7 +237,10 @@ def test_languages_and_translations_equal_generate(case_of, decoded):
 ENGLISH_ONLY = {"lang_to_id": {}, "task_to_id": {}, "is_multilingual": False}
 
 
-@pytest.mark.parametrize("case", [{"decoder_layers": 1}, {"decoder_layers": 3, "encoder_layers": 1}], ids=str)
+DISTILLED = {"one layer": {"decoder_layers": 1}, "three layers": {"decoder_layers": 3, "encoder_layers": 1}}
+
+
+@pytest.mark.parametrize("case", often(DISTILLED, slower=("three layers",)))
 def test_distilled_decoders_equal_generate(case, case_of, decoded):
     model, original = case_of(**case)
     recordings = decoded(model, SOUNDS[:-1], timestamps="segment", language="fr", max_new_tokens=25)
