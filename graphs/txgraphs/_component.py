@@ -25,6 +25,7 @@ class Body(Nodes):
     def __init__(self, inputs: Sequence[ir.Value], place: Nodes):
         self.graph = ir.Graph(inputs, [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1})
         self.op = Operators(self.graph)
+        self.branch = self.graph  # where calls are added
         self.place = place
         self.called: list[Function] = []
         self.asked: dict[tuple[str, Use], Received] = {}
@@ -54,9 +55,22 @@ class Body(Nodes):
         outputs = [ir.Value(name=label if len(names) == 1 else f"{label}.{output}") for output in names]
         kind = str(function.function_ir.name)
         node = ir.node(kind, arguments, attributes, domain=DOMAIN, outputs=outputs, name=label)
-        self.graph.append(node)
+        self.branch.append(node)
         self.called.append(function)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def either(
+        self, condition: ir.Value, then: Callable[[], ir.Value], other: Callable[[], ir.Value]
+    ) -> ir.Value:
+        """The result of the calls of `then` if `condition`, of one element, is true, else of `other`."""
+        branches = {}
+        for name, build in (("then_branch", then), ("else_branch", other)):
+            self.branch = branches[name] = ir.Graph([], [], nodes=[], name=name)
+            self.branch.outputs.append(build())
+        self.branch = self.graph
+        chosen = ir.node("If", [condition], branches, outputs=[ir.Value(name="chosen")], name="If")
+        self.graph.append(chosen)
+        return chosen.outputs[0]
 
     def close(self, name: str, names: Sequence[str], results: Sequence[ir.Value]) -> Recorded:
         """The function `name` with outputs `names` and values `results`; a switch may omit the last ones."""
@@ -66,10 +80,10 @@ class Body(Nodes):
             value.name = _free(output, taken)
             self.graph.outputs.append(value)
         nodes: Counter[str] = Counter()
-        for node in self.graph:
+        for node in self.graph.all_nodes():
             node.name = _free(str(node.name), nodes)
             for value in node.outputs:
-                if not value.is_graph_output():
+                if value not in self.graph.outputs:
                     value.name = _free(str(value.name), taken)
         function = ir.Function(DOMAIN, name, graph=self.graph, attributes=[])
         return Recorded(function, self.called, {key: there.format for key, there in self.asked.items()})

@@ -166,10 +166,10 @@ class Graph(Nodes):
         if isinstance(function, OnnxFunction):
             body = ir.serde.deserialize_function(_scripted(function))
             own = {f.name: f for f in function.function_ir.get_called_functions().values()}
-            called = [own[node.op_type] for node in body if node.domain == DOMAIN]
+            called = [own[node.op_type] for node in body.all_nodes() if node.domain == DOMAIN]
         else:
             body, called = function.function_ir.clone(), function.called
-        for node, other in zip([n for n in body if n.domain == DOMAIN], called, strict=True):
+        for node, other in zip([n for n in body.all_nodes() if n.domain == DOMAIN], called, strict=True):
             node.op_type = self._record(other)
         number, name = 1, str(function.function_ir.name)
         while name in self.functions and _text(self.functions[name]) != _text(body):

@@ -95,7 +95,7 @@ def cached_attention(
     else:
         k = op.Concat(past_k, new_k, axis=2)  # (B, K, T, H)
         v = op.Concat(past_v, new_v, axis=2)
-    mixed, *weights = mixed_heads(spec, weighted, g, q, k, v, mask, filled, single, more.get("used"))
+    mixed, *weights = mixed_heads(spec, weighted, g, q, k, v, mask, filled, single, more)
     mixed = asked(g, _gated_output(spec, g, asked(g, x, first), mixed), last)  # (B, L, N*H)
     y = linear(spec.output_bias, g / "o", mixed)  # (B, L, W)
     return y, k, v, *weights
@@ -118,9 +118,22 @@ def mixed_heads(
     mask: ir.Value | None,
     filled: ir.Value | None,
     single: ir.Value | None,
-    used: ir.Value | None,
+    slots: dict[str, ir.Value],
 ) -> tuple[ir.Value, ...]:
-    """q (B,N,S,H) over a cache k, v (B,K,T,H) -> (B,S,N*H), and where `weighted` weights (B,N,S,T)."""
+    """q (B,N,S,H) over a cache k, v (B,K,T,H) -> (B,S,N*H), and where `weighted` weights (B,N,S,T).
+
+    `slots` may have the number of slots `used`, or the `first` slot that a query sees, the `end` of those,
+    and whether they are `few`.
+    """
+    if mask is not None and "few" in slots:
+        every, bounds = (q, k, v, mask, single), (slots["first"], slots["end"])
+        heads = g.either(
+            slots["few"],
+            lambda: near_heads(spec, g, *every, *bounds),
+            lambda: all_heads(spec, g, *every),
+        )
+        return (g.call(merge, heads, name="mixed"),)  # (B, S, N*H)
+    used = slots.get("used")
     read_k, read_v = (used_slots(g, cached, used) for cached in (k, v))
     if filled is not None:
         return (_filled_mix(spec, g, q, read_k, read_v, filled, single),)  # (B, S, N*H)
@@ -128,6 +141,42 @@ def mixed_heads(
     heads, *weights = scaled_dot_product_attention(spec, weighted, g, *read)  # (B, N, S, H)
     mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     return mixed, *weights
+
+
+@component("heads")
+def all_heads(
+    spec: AttentionSpec,
+    g: Body,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value,
+    single: ir.Value | None,
+) -> ir.Value:
+    """As `scaled_dot_product_attention`."""
+    [heads] = scaled_dot_product_attention(spec, False, g, q, k, v, mask, single)
+    return heads
+
+
+@component("heads")
+def near_heads(
+    spec: AttentionSpec,
+    g: Body,
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    mask: ir.Value,
+    single: ir.Value | None,
+    first: ir.Value,
+    end: ir.Value,
+) -> ir.Value:
+    """As `all_heads`, over the slots from `first` (1) up to `end` (1) alone."""
+    slots, keys = (g.op.Constant(value_ints=[axis]) for axis in (2, 3))
+    k, v = (g.op.Slice(cached, first, end, slots) for cached in (k, v))  # (B, K, end - first, H)
+    [heads] = scaled_dot_product_attention(
+        spec, False, g, q, k, v, g.op.Slice(mask, first, end, keys), single
+    )
+    return heads
 
 
 @component("k", "v")

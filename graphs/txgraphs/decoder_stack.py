@@ -18,6 +18,7 @@ from txgraphs.mask import (
     filled_slots,
     filled_then,
     masked_tokens,
+    near_slots,
     padding_mask,
     single_token,
 )
@@ -87,6 +88,10 @@ def decoder(
         x = expanded_streams(spec.streams, graph / "decoder.expand", x)  # (B, S, A, W)
     present: KeyValues = []
     filled = single = None
+    grouped = groups is not None or names.PREFIX_LENGTHS in inputs
+    everywhere = room or grouped or given.weighted or graph.captured or spec.relative is not None
+    narrow = new_slots is not None and not everywhere  # windows bound the slots that are read
+    near: dict[int, dict[str, ir.Value]] = {}
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
@@ -112,10 +117,15 @@ def decoder(
             if block.masked.shares_keys and not room and not graph.captured:  # only our own graphs branch
                 single = single or graph.call(single_token, input_ids, name="single")
                 context["single"] = single
-            grouped = groups is not None or names.PREFIX_LENGTHS in inputs
             if block.masked.maskless_static and not grouped:
                 filled = filled or _filled(graph, input_ids, cache_lengths, new_slots)
                 context |= {"mask": None, "filled": filled}
+        window = block.masked.window if narrow else None
+        if window is not None:
+            if window not in near:
+                bounds = graph.call(near_slots(window), new_slots, slots, name="near")
+                near[window] = dict(zip(("first", "end", "few"), bounds, strict=True))
+            context |= near[window]
         place = graph / f"decoder.layers.{layer}"
         if vectors is not None:
             context["layer_input"] = graph.op.Gather(vectors, graph.op.Constant(value_int=layer), axis=2)

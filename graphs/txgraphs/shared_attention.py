@@ -34,6 +34,6 @@ def shared_attention(
     first, last = (logits_indices, None) if filled is None else (None, logits_indices)
     turns = asked(g, cos, first), asked(g, sin, first)  # (B, L, R)
     q = heads_of(kind, g, "q", asked(g, x, first), *turns)  # (B, N, L, H)
-    mixed, *weights = mixed_heads(kind, weighted, g, q, k, v, mask, filled, single, fewer.get("used"))
+    mixed, *weights = mixed_heads(kind, weighted, g, q, k, v, mask, filled, single, fewer)
     y = linear(kind.output_bias, g / "o", asked(g, mixed, last))  # (B, L, W)
     return y, *weights

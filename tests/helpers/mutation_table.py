@@ -502,6 +502,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.unclipped_gate,
         family.nothing_added,
         family.local_for_global,
+        common.window_read_from_one_later,
         common.wider_window,
     ),
     ("gemma2", "static", "model"): (
@@ -509,6 +510,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.uncapped_logits,
         common.unscaled_embedding,
         family.local_for_global,
+        common.window_read_from_one_later,
         common.wider_window,
         family.drop_post_norm,
     ),
@@ -527,6 +529,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         shared.input_unnormed,
         shared.output_unscaled,
         family.uncapped_logits,
+        common.window_read_from_one_later,
         common.wider_window,
     ),
     ("gemma4_text", "dynamic", "model"): (

@@ -196,6 +196,11 @@ def wider_window(model):
     node(function(model, "cache_mask"), "Less").op_type = "LessOrEqual"
 
 
+def window_read_from_one_later(model):
+    """Where a window's slots are few, all but the first of them."""
+    through(function(model, "near_slots"), "least", "Add", 1)
+
+
 def late_write(model):
     """New keys and values written one slot too late."""
     through(function(model, "cached_attention"), "cache_lengths", "Add", 1)

@@ -71,7 +71,17 @@ import txmodels.mask
 import txmodels.norm
 import txmodels.position
 import txmodels.squeeze
-from helpers.twins import ABSENT, check, check_asked, integers, lengths_of, over_slots, random, seeded
+from helpers.twins import (
+    ABSENT,
+    check,
+    check_asked,
+    integers,
+    lengths_of,
+    over_slots,
+    random,
+    run_graph,
+    seeded,
+)
 from transformers import Cohere2MoeConfig
 from transformers.models.cohere2_moe.modeling_cohere2_moe import Cohere2MoeTopKRouter
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
@@ -280,6 +290,16 @@ def test_cache_mask(window):
     ]
 
 
+@pytest.mark.parametrize("window", [1, 3, 20])
+@pytest.mark.parametrize("lengths", [[2, 0, 7], [6, 5, 7]])
+def test_near_slots(lengths, window):
+    slots = torch.tensor(lengths)[:, None] + torch.arange(2)
+    first, end = max(min(lengths) - window + 1, 0), max(lengths) + 2
+    expected = [torch.tensor([value]) for value in (first, end, 2 * (end - first) <= 30)]
+    found, _ = run_graph(txgraphs.mask.near_slots(window), expected, [], (slots, random(B, 2, 30, H)), {})
+    assert [one.tolist() for one in found] == [one.tolist() for one in expected]
+
+
 def test_biased_mask():
     check(txmodels.mask.biased_mask, txgraphs.mask.biased_mask, random(B, N, S, S), random(B, 1, S, S) > 0)
 
@@ -479,6 +499,21 @@ def test_static_attention(name, lengths, new, weighted):
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC, weighted)
     context |= lengths_of(spec, mask, filled, new)
     function = partial(txgraphs.attention.cached_attention, spec, weighted, Cache.STATIC)
+    check(module, function, random(B, new, W), **context)
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("new", [1, S])
+@pytest.mark.parametrize("name", [name for name in CACHED if ATTENTIONS[name].window])
+def test_windowed_attention_reads_few_slots(name, new, few):
+    spec, filled = ATTENTIONS[name], torch.tensor([4, 3, 5])
+    k, v = random(B, spec.num_kv_heads, C, H) + 3, random(B, spec.num_kv_heads, C, H) + 4
+    bounds = torch.tensor([4 - spec.window]), torch.tensor([5 + new]), torch.tensor([few])
+    context = {"mask": over_slots(filled, k, new, spec.window), **turns(spec, new), "cache_lengths": filled}
+    context |= {"past_k": k, "past_v": v, **lengths_of(spec, context["mask"], filled, new)}
+    context |= dict(zip(("first", "end", "few"), bounds, strict=True))
+    module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
+    function = partial(txgraphs.attention.cached_attention, spec, False, Cache.STATIC)
     check(module, function, random(B, new, W), **context)
 
 

@@ -2,8 +2,9 @@
 
 python tools/bench/memory.py [--lengths 1024,2048,4096,8192]
 
-One layer of BERT's and of GPT-2's width, with random weights. Each length runs in a new process, after a text
-of 16 tokens; the figure is the growth of the peak memory, in MiB. Linux only.
+One layer of BERT's and of GPT-2's width, and of a Mistral's of that width whose tokens see 512 others, with
+random weights. Each length runs in a new process, after a text of 16 tokens; the figure is the growth of the
+peak memory, in MiB. Linux only.
 "scores" is the size of all heads' scores: 12 heads of n x n in float32.
 """
 
@@ -18,8 +19,8 @@ import numpy as np
 
 HEADS, SHORT = 12, 16
 PROCESS = Path("/proc/self")
-ENCODER, DECODER = "encoder", "decoder"
-ENGINES = {ENCODER: ("onnxruntime", "openvino"), DECODER: ("onnxruntime",)}
+ENCODER, DECODER, WINDOWED = "encoder", "decoder", "window"
+ENGINES = {ENCODER: ("onnxruntime", "openvino"), DECODER: ("onnxruntime",), WINDOWED: ("onnxruntime",)}
 
 
 def made(folder: Path, kind: str, longest: int) -> Path:
@@ -35,6 +36,13 @@ def made(folder: Path, kind: str, longest: int) -> Path:
             vocab_size=1000, num_hidden_layers=1, max_position_embeddings=longest
         )
         model = transformers.BertModel(config)
+    elif kind == WINDOWED:
+        config = transformers.MistralConfig(
+            vocab_size=1000, hidden_size=768, num_hidden_layers=1, num_attention_heads=HEADS,
+            num_key_value_heads=HEADS, intermediate_size=3072, sliding_window=512,
+            max_position_embeddings=longest,
+        )  # fmt: skip
+        model = transformers.MistralForCausalLM(config)
     else:
         config = transformers.GPT2Config(
             vocab_size=1000, n_layer=1, n_positions=longest, bos_token_id=1, eos_token_id=1

@@ -77,7 +77,11 @@ def called(bundle: str) -> list[Message]:
 def tell(scene: Scene, folder: Path) -> Run:
     """Export, verify and run a checkpoint; print what happened."""
     print(f"\n\n{scene.title}", flush=True)
-    bundle, report, began = str(folder / "bundles" / scene.name), f"reports/{scene.name}.html", time.monotonic()
+    bundle, report, began = (
+        str(folder / "bundles" / scene.name),
+        f"reports/{scene.name}.html",
+        time.monotonic(),
+    )
     verify = ["verify", bundle, "--quiet", "--report", str(folder / report), *scene.verify]
     commands = [["export", scene.checkpoint, bundle, "--force", *scene.export], verify]
     commands += [

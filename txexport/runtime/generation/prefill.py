@@ -11,6 +11,7 @@ from txexport.runtime.preprocessing.text import pad
 from txexport.runtime.session import finite
 
 CHUNK = 512  # prompt tokens of one prefill step
+LONG, LONG_CHUNK = 8192, 256  # and of longer prompts, whose scores take the most memory
 CAPACITY = 64  # smallest cache, in tokens
 
 
@@ -21,22 +22,24 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     """
     prompts = request.decoder_input_ids
     total = max(len(prompt) + new for prompt, new in zip(prompts, limits, strict=True))
-    roomy = max(CAPACITY, 2 * max(map(len, prompts)))
+    longest = max(map(len, prompts))
+    roomy = max(CAPACITY, 2 * longest)
     capacity = min(total, roomy)
     check_room(request.bundle.decoder, len(prompts), capacity)
     grows = request.bundle.decoder.moves is None  # on a device, attention reads the filled slots alone
-    first = min(CHUNK, max(map(len, prompts))) + CAPACITY
+    chunk = CHUNK if longest <= LONG else LONG_CHUNK
+    first = min(chunk, longest) + CAPACITY
     cache = cache_of(request, len(prompts), min(capacity, first) if grows else capacity)
     lengths = _fill(request, cache)
     ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
     counts = np.array([len(prompt) for prompt in prompts]) - lengths
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
-    size = chunk_of(request, CHUNK, ids.shape[1])
+    size = chunk_of(request, chunk, ids.shape[1])
     for start in range(0, ids.shape[1], size):
-        chunk = ids[:, start : start + size]
+        part = ids[:, start : start + size]
         here = np.clip(counts - start, 0, size)
-        cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
-        last = cache.step(chunk, here)
+        cache.reserve(min(capacity, int(cache.lengths.max()) + part.shape[1] + CAPACITY))
+        last = cache.step(part, here)
         logits = np.where((here > 0)[:, None], last, logits)
     cache.reserve(capacity)
     if not request.config.remove_invalid_values:
