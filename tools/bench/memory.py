@@ -2,9 +2,9 @@
 
 python tools/bench/memory.py [--lengths 1024,2048,4096,8192]
 
-One layer of BERT's and of GPT-2's width, and of a Mistral's of that width whose tokens see 512 others, with
-random weights. Each length runs in a new process, after a text of 16 tokens; the figure is the growth of the
-peak memory, in MiB. Linux only.
+One layer of BERT's width, two of GPT-2's, of which the last computes for one token, and two of a Mistral's of
+that width whose tokens see 512 others, with random weights. Each length runs in a new process, after a text
+of 16 tokens; the figure is the growth of the peak memory, in MiB. Linux only.
 "scores" is the size of all heads' scores: 12 heads of n x n in float32.
 """
 
@@ -24,7 +24,7 @@ ENGINES = {ENCODER: ("onnxruntime", "openvino"), DECODER: ("onnxruntime",), WIND
 
 
 def made(folder: Path, kind: str, longest: int) -> Path:
-    """A bundle of one layer."""
+    """A bundle of one layer, or of two."""
     import torch
     import transformers
 
@@ -38,14 +38,14 @@ def made(folder: Path, kind: str, longest: int) -> Path:
         model = transformers.BertModel(config)
     elif kind == WINDOWED:
         config = transformers.MistralConfig(
-            vocab_size=1000, hidden_size=768, num_hidden_layers=1, num_attention_heads=HEADS,
+            vocab_size=1000, hidden_size=768, num_hidden_layers=2, num_attention_heads=HEADS,
             num_key_value_heads=HEADS, intermediate_size=3072, sliding_window=512,
             max_position_embeddings=longest,
         )  # fmt: skip
         model = transformers.MistralForCausalLM(config)
     else:
         config = transformers.GPT2Config(
-            vocab_size=1000, n_layer=1, n_positions=longest, bos_token_id=1, eos_token_id=1
+            vocab_size=1000, n_layer=2, n_positions=longest, bos_token_id=1, eos_token_id=1
         )
         model = transformers.GPT2LMHeadModel(config)
     model.save_pretrained(folder / "checkpoint")
