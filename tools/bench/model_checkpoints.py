@@ -122,12 +122,21 @@ OLDER = {
     "bert": {"position_embedding_type": "absolute"},
     "bart": {"normalize_before": False},
 }
+MAMBA2_130M = {
+    "vocab_size": 50_288,
+    "hidden_size": 768,
+    "num_hidden_layers": 24,
+    "num_heads": 24,
+    "head_dim": 64,
+    "n_groups": 1,
+}
 # Name -> model type, architecture, changes of its config, kind of case.
 MODELS = {
     "bert": ("bert", "BertModel", {}, "encode"),
     "gpt2": ("gpt2", "GPT2LMHeadModel", {}, "decode"),
     "qwen2": ("qwen2", "Qwen2ForCausalLM", QWEN, "decode"),
     "lfm2-350m": ("lfm2", "Lfm2ForCausalLM", LFM2_350M, "decode"),
+    "mamba2-130m": ("mamba2", "Mamba2ForCausalLM", MAMBA2_130M, "decode"),
     "t5": ("t5", "T5ForConditionalGeneration", {"decoder_start_token_id": 0}, "answer"),
     "bart": ("bart", "BartForConditionalGeneration", BART_BASE, "answer"),
     "wav2vec2": ("wav2vec2", "Wav2Vec2ForCTC", {}, "frames"),
