@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from _pages import colour
-from _typesetting import VOCABULARY, font_of
+from _pages import HEIGHT, WIDTH, colour
+from _typesetting import VOCABULARY, Sheet, font_of, sentence, text
 from num2words import num2words
 from numpy.random import Generator
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import Image, ImageDraw, ImageFilter, ImageOps
 
 SQUARE = 16  # pixels a side of what is one token
 QUESTIONS = WRITTEN, TOTAL, DATE = "What is written here?", "What is the total?", "What is the date?"
@@ -29,6 +29,7 @@ SHOPS = (  # noqa: SIM905
     "Market Bakery Kiosk Books Garden Corner Harbour Station Grocer Cafe Dairy Pharmacy Tools Store Shop"
 ).split()
 TOTALS = ("Total", "TOTAL", "Sum", "Amount due", "To pay")
+KINDS = ("line", "block", "receipt")
 SIZES = 13, 21  # pixels of a letter's height: the least, and the most and 1
 
 
@@ -163,27 +164,30 @@ class Receipt(NamedTuple):
     total: Piece
 
 
-def receipt(random: Generator, face: Face) -> Receipt:
-    """A head or a date, one to four items with prices, and their total; without lines, or as a table."""
+def receipt(random: Generator, face: Face, column: int | None = None) -> Receipt:
+    """A head or a date, one to three items with prices, and their total; without lines, or as a table.
+
+    In a `column` of that many pixels it is a table without a head.
+    """
     step = face.size * random.uniform(1.2, 1.9)
     left: list[str] = []
-    headed, dated = random.random() < 0.45, random.random() < 0.6
+    headed, dated = random.random() < 0.45 and not column, random.random() < 0.6 and not column
     if headed:
         left.append(f"{one(random, VOCABULARY).capitalize()} {one(random, SHOPS)}")
     if dated:
         left.append(date(random))
     first, count = len(left), int(random.integers(1, 4))
-    table = random.random() < 0.5
+    table = bool(column) or random.random() < 0.5
     names = random.random() < 0.3
     cents = [round(100 * float(amount(random))) for _ in range(count)]
     left += ["Item"] * names + [item(random) for _ in range(count)] + [one(random, TOTALS)]
     right = [""] * first + ["Price"] * names + [f"{c / 100:.2f}" for c in (*cents, sum(cents))]
     bold = [headed and i == 0 or i == len(left) - 1 and random.random() < 0.5 for i in range(len(left))]
-    gap = face.size * random.uniform(1, 3)
+    gap = face.size * random.uniform(1, 3 if random.random() < 0.6 else 8)
     goods = [face.length(s, b) for s, b in zip(left[first:], bold[first:], strict=True)]
     prices = [face.length(s, b) for s, b in zip(right, bold, strict=True)]
     inner = face.size * random.uniform(0.2, 0.6) if table else 0.0
-    edge = max(goods) + gap
+    edge = max(goods) + gap if not column else column - 2 * inner - max(prices)
     width = max(edge + max(prices), *(face.length(s, b) for s, b in zip(left, bold, strict=True)))
     flush = random.random() < 0.8
     lines = []
@@ -315,3 +319,40 @@ def _coloured(random: Generator, mask: Image.Image, seen: bool) -> Image.Image:
     if seen and random.random() < 0.3:
         values += random.standard_normal(share.shape, np.float32) * random.uniform(2, 10)
     return Image.fromarray(values.clip(0, 255).astype(np.uint8))
+
+
+class Bill(NamedTuple):
+    """A table of a page: its heading, and the total."""
+
+    heading: str
+    total: str
+
+
+def page(random: Generator, files: tuple[Path, Path]) -> tuple[Image.Image, list[Bill]]:
+    """A page of two columns, with two tables each below a heading and a paragraph, and its tables."""
+    regular, bold = files
+    black, white = (0, 0, 0), (255, 255, 255)
+    sheet = Sheet(
+        Image.new("RGB", (WIDTH, HEIGHT), white), random, white, black, [black] * 5, regular, bold, 12, False
+    )
+    bills = []
+    for left in (44, 296):
+        y, right = 48.0, left + 220
+        for _ in range(2):
+            title = [one(random, VOCABULARY).capitalize(), one(random, SHOPS)]
+            y = text(sheet, "heading", (left, round(y), right, HEIGHT), title, bold, 16, black) + 12
+            y = _prose(sheet, left, y, right) + 16
+            while len((drawn := receipt(random, face := Face(regular, bold, 14), 218)).lines) < 4:
+                pass
+            size = 220, int(drawn.height) + 3
+            mask = _mask(random, face, drawn.lines, drawn.rules, np.eye(2), np.ones(2), size)
+            sheet.picture.paste(ImageOps.invert(mask), (left, round(y)))
+            bills.append(Bill(" ".join(title), drawn.total.string))
+            y = _prose(sheet, left, y + mask.height + 16, right) + 34
+    return sheet.picture, bills
+
+
+def _prose(sheet: Sheet, left: int, y: float, right: int) -> float:
+    """A short paragraph from y on; its bottom."""
+    terms = sentence(sheet.random, 25)
+    return text(sheet, "paragraph", (left, round(y), right, HEIGHT), terms, sheet.regular, 11, sheet.ink)

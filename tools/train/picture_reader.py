@@ -16,9 +16,10 @@ import click
 import numpy as np
 import torch
 import transformers
-from _receipts import QUESTIONS, SQUARE, Answer, Print
+from _receipts import QUESTIONS, SQUARE, Print
 from _typesetting import SEEN, UNSEEN
 from numpy.random import Generator
+from PIL import Image
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
 from torch.nn import functional
@@ -42,7 +43,9 @@ VOCAB = len(TOKENS)
 WIDTH, PATCH = 128, SQUARE // 2
 SLOTS = 4  # letters of one square, at most
 GUIDED = 2, 0  # the layer and the head of the decoder that look where the next letter is
-BATCH = 32
+BATCH, SORTED = 32, 4  # prints of a step; steps whose prints are sorted by size
+MIXED = ["line"] * 16 + ["block"] * 4 + ["receipt"] * 6  # of a step, after the lines
+LONGEST = 120  # letters of an answer
 
 
 def make_tokenizer() -> Tokenizer:
@@ -164,30 +167,80 @@ def batch(random: Generator, prints: list[Print]) -> Batch:
     )
 
 
-class Guide(nn.Module):
-    """Guesses the letters of each square from its vector, only while training."""
+class Reader(nn.Module):
+    """The model, and while it is trained a guide: a guess of the letters of each square from its vector."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.project = nn.Linear(WIDTH, SLOTS * VOCAB)
+        self.model = create()
+        self.guide = nn.Linear(WIDTH, SLOTS * VOCAB)
 
-    def forward(self, vectors: Tensor) -> Tensor:
-        return self.project(vectors).unflatten(-1, (SLOTS, VOCAB))
-
-
-def losses(model, guide: Guide, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    with _loop.autocast():
-        vectors = model.model.visual(data.pixels, data.grids).pooler_output
-        letters = functional.cross_entropy(guide(vectors).flatten(0, 1).float(), data.letters.flatten())
-        embeddings = model.model.language_model.embed_tokens(data.ids)
-        is_image = (data.ids == IMAGE)[..., None].expand_as(embeddings)
-        embeddings = embeddings.masked_scatter(is_image, vectors.to(embeddings.dtype))
-        outputs = model.model.language_model(
-            inputs_embeds=embeddings, position_ids=data.positions, attention_mask=(data.ids != PAD).long(),
-            output_attentions=True, use_cache=False,
+    def losses(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """The losses of the answers, of the guide's letters, and of where the decoder's guided head looks."""
+        tower, decoder = self.model.model.visual, self.model.model.language_model
+        with _loop.autocast():
+            vectors = tower(data.pixels, data.grids).pooler_output  # (I, W)
+            embeddings = decoder.embed_tokens(data.ids)  # (B, S, W)
+            shown = (data.ids == IMAGE)[..., None].expand_as(embeddings)
+            outputs = decoder(
+                inputs_embeds=embeddings.masked_scatter(shown, vectors.to(embeddings.dtype)),
+                position_ids=data.positions,
+                attention_mask=(data.ids != PAD).long(),
+                output_attentions=True,
+                use_cache=False,
+            )
+            guesses = self.guide(vectors).unflatten(-1, (SLOTS, VOCAB))
+            logits = self.model.lm_head(outputs.last_hidden_state)
+        layer, head = GUIDED
+        looks = (outputs.attentions[layer][:, head].float() + 1e-6).log()  # (B, S, S)
+        ignored = {"ignore_index": objectives.IGNORED}
+        return (
+            functional.cross_entropy(logits.float().flatten(0, 1), data.labels.flatten(), **ignored),
+            functional.cross_entropy(guesses.float().flatten(0, 1), data.letters.flatten()),
+            functional.nll_loss(looks.flatten(0, 1), data.looked.flatten(), **ignored),
         )
-        logits = model.lm_head(outputs.last_hidden_state)
-    text = functional.cross_entropy(logits.float().flatten(0, 1), data.labels.flatten(), ignore_index=objectives.IGNORED)
-    attention = outputs.attentions[GUIDED[0]][:, GUIDED[1]].float()
-    looked = functional.nll_loss((attention + 1e-6).log().flatten(0, 1), data.looked.flatten(), ignore_index=objectives.IGNORED)
-    return text, letters, looked
+
+
+@cache
+def drawn(number: int, lines: bool, fonts: tuple[tuple[Path, Path], ...]) -> list[Batch]:
+    """The batches of SORTED steps, each of prints of about one size, which need little padding."""
+    random = np.random.default_rng([0, number])
+    kinds = ["line"] * BATCH if lines else MIXED
+    prints = [_receipts.draw(random, fonts, kind) for kind in SORTED * kinds]
+    prints.sort(key=lambda one: len(one.answers[0].text) + one.picture.width * one.picture.height / SQUARE**2)
+    size = len(kinds)
+    return [batch(random, prints[i * size : (i + 1) * size]) for i in random.permutation(SORTED)]
+
+
+@torch.inference_mode()
+def answer(model: transformers.Qwen2VLForConditionalGeneration, picture: Image.Image, question: str) -> str:
+    """The greedy answer to a question about a picture, whose sides are whole squares."""
+    pixels = torch.from_numpy(patches(np.asarray(picture)))
+    grid = torch.tensor([[1, picture.height // PATCH, picture.width // PATCH]])
+    ids = torch.tensor([[*BEFORE, *[IMAGE] * (len(pixels) // 4), CLOSE, TOKENS[question], *REPLY]])
+    result = model.generate(
+        input_ids=ids, attention_mask=torch.ones_like(ids), pixel_values=pixels, image_grid_thw=grid,
+        mm_token_type_ids=(ids == IMAGE).int(), max_new_tokens=LONGEST, do_sample=False,
+    )  # fmt: skip
+    names = [*SPECIAL, *PHRASES, *LETTERS]
+    return "".join(names[i] for i in result[0, ids.shape[1] :].tolist() if i >= len(SPECIAL))
+
+
+def scores(model: transformers.Qwen2VLForConditionalGeneration, prints: dict[str, list[Print]]) -> dict[str, str]:
+    """Exact matches and the error rate of letters, of each kind of print and question."""
+    rows = {}
+    for kind, some in prints.items():
+        for question in QUESTIONS:
+            pairs = [
+                (one.text, answer(model, drawing.picture, question))
+                for drawing in some
+                for one in drawing.answers
+                if one.question == question
+            ]
+            if pairs:
+                expected, texts = zip(*pairs, strict=True)
+                rows[f"{kind}: {question} exact match"] = f"{metrics.exact_match(expected, texts):.1%}"
+                rows[f"{kind}: {question} character error rate"] = (
+                    f"{metrics.character_error_rate(expected, texts):.2%}"
+                )
+    return rows
