@@ -81,11 +81,16 @@ def number(random: Generator) -> str:
 
 def date(random: Generator) -> str:
     """A day of this century or the last, in one of seven forms."""
-    year, month, day = int(random.integers(1950, 2050)), int(random.integers(1, 13)), int(random.integers(1, 29))
+    year, month, day = (
+        int(random.integers(1950, 2050)),
+        int(random.integers(1, 13)),
+        int(random.integers(1, 29)),
+    )
     name = MONTHS[month - 1]
     return (
-        f"{day} {name} {year}", f"{name} {day}, {year}", f"{year}-{month:02}-{day:02}", f"{day:02}/{month:02}/{year}",
-        f"{day:02}.{month:02}.{year}", f"{day} {name[:3]} {year}", f"{name} {year}",
+        f"{day} {name} {year}", f"{name} {day}, {year}", f"{year}-{month:02}-{day:02}",
+        f"{day:02}/{month:02}/{year}", f"{day:02}.{month:02}.{year}", f"{day} {name[:3]} {year}",
+        f"{name} {year}",
     )[random.integers(7)]  # fmt: skip
 
 
@@ -118,13 +123,17 @@ def code(random: Generator) -> str:
 def priced(random: Generator) -> str:
     """A term with an amount."""
     sign = ("", "", "EUR ", "$", "€")[random.integers(5)]
-    return f"{one(random, (*GOODS, *TOTALS)).capitalize()}{one(random, (':', ' ', ''))} {sign}{amount(random)}"
+    return (
+        f"{one(random, (*GOODS, *TOTALS)).capitalize()}{one(random, (':', ' ', ''))} {sign}{amount(random)}"
+    )
 
 
 def item(random: Generator) -> str:
     """The name of something to buy."""
     name = one(random, GOODS)
-    return (name, name.capitalize(), name.capitalize(), f"{random.integers(2, 10)} {name}")[random.integers(4)]
+    return (name, name.capitalize(), name.capitalize(), f"{random.integers(2, 10)} {name}")[
+        random.integers(4)
+    ]
 
 
 def line(random: Generator, face: Face) -> tuple[list[list[Piece]], float]:
@@ -182,7 +191,7 @@ def receipt(random: Generator, face: Face, column: int | None = None) -> Receipt
     cents = [round(100 * float(amount(random))) for _ in range(count)]
     left += ["Item"] * names + [item(random) for _ in range(count)] + [one(random, TOTALS)]
     right = [""] * first + ["Price"] * names + [f"{c / 100:.2f}" for c in (*cents, sum(cents))]
-    bold = [headed and i == 0 or i == len(left) - 1 and random.random() < 0.5 for i in range(len(left))]
+    bold = [(headed and i == 0) or (i == len(left) - 1 and random.random() < 0.5) for i in range(len(left))]
     gap = face.size * random.uniform(1, 3 if random.random() < 0.6 else 8)
     goods = [face.length(s, b) for s, b in zip(left[first:], bold[first:], strict=True)]
     prices = [face.length(s, b) for s, b in zip(right, bold, strict=True)]
