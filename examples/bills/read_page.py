@@ -1,6 +1,6 @@
 """The headings and tables of a page, found by one model and read by another.
 
-python examples/bills/read_page.py tests/data/receipts/page.png [FOLDER]
+python examples/bills/read_page.py tests/data/receipts/bills.png [FOLDER]
 
 A heading is transcribed; of a table the total is asked.
 """

@@ -43,7 +43,8 @@ class Piece(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A question, the text of its answer, and where each letter of it is, (N,2) in pixels."""
+    """A question, the text of its answer, and where each letter of it is, (N,3): x and y of its middle, and
+    its width, in pixels."""
 
     question: str
     text: str
@@ -230,9 +231,9 @@ def _advances(face: Face, bold: bool, letter: str) -> float:
 
 
 def _centres(face: Face, piece: Piece) -> np.ndarray:
-    """The middle of each letter of a piece, (N,2)."""
+    """The middle and the width of each letter of a piece, (N,3)."""
     steps = np.array([_advances(face, piece.bold, letter) for letter in piece.string])
-    return np.column_stack([piece.x + np.cumsum(steps) - steps / 2, np.full(len(steps), piece.y)])
+    return np.column_stack([piece.x + np.cumsum(steps) - steps / 2, np.full(len(steps), piece.y), steps])
 
 
 def _answer(question: str, face: Face, lines: Sequence[Sequence[Piece]]) -> Answer:
@@ -280,8 +281,9 @@ def draw(random: Generator, fonts: Sequence[tuple[Path, Path]], kind: str, seen:
     shift = margins[:2] - low + (np.array(sides) - size - margins[:2] - margins[2:]) * random.random(2)
     mask = _mask(random, face, lines, rules, matrix, shift, sides)
     picture = _coloured(random, mask, seen)
-    moved = [answer._replace(places=answer.places @ matrix.T + shift) for answer in answers]
-    return Print(picture, moved)
+    for answer in answers:
+        answer.places[:, :2] = answer.places[:, :2] @ matrix.T + shift
+    return Print(picture, answers)
 
 
 def _mask(

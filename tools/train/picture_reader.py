@@ -3,15 +3,15 @@
 python tools/train/picture_reader.py [FOLDER]
 
 Pictures of any size become patches with 2D RoPE, and tokens among those of the text (Wang et al. 2024), from
-random weights. As where each letter is drawn is known, two further losses speed up training: the vector of an
-image token says which letters are in its square, and one head of the decoder looks at the square of the next
-letter, as guided attention does for speech (Tachibana et al. 2018). The scores are of typefaces that no
+random weights. Where each letter is drawn is known. So the image encoder first learns which letter is on each
+patch; and one head of the decoder learns to look at the square of the next letter, as guided attention does
+for speech (Tachibana et al. 2018). The scores are of typefaces that no
 training picture has; _pages.py names the Debian packages of all.
 """
 
 import shutil
 import string
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ import click
 import numpy as np
 import torch
 import transformers
-from _receipts import QUESTIONS, SQUARE, Print
+from _receipts import QUESTIONS, SQUARE, Answer, Print
 from _typesetting import SEEN, UNSEEN
 from numpy.random import Generator
 from PIL import Image
@@ -49,12 +49,17 @@ PHRASES = ["user\n", "assistant\n", *QUESTIONS]  # are tokens, which makes promp
 LETTERS = ["\ufffd", "\n", *(string.digits + string.ascii_letters + string.punctuation + " €£")]
 TOKENS = {name: number for number, name in enumerate([*SPECIAL, *PHRASES, *LETTERS])}
 VOCAB = len(TOKENS)
-WIDTH, PATCH = 128, SQUARE // 2
-SLOTS = 4  # letters of one square, at most
+WIDTH, HEADS, PATCH = 128, 4, SQUARE // 2
+THETA, SHARPNESS = 100.0, 4.0  # of the image encoder's RoPE; of its scores at first
+MEAN, DEVIATION = 0.85, 0.3  # of light and of its differences
 GUIDED = 2, 0  # the layer and the head of the decoder that look at the square of the next letter
 GUIDANCE = 1.0, 0.3  # weights of the losses of letters in squares and of where that head looks
 BATCH, SORTED = 32, 4  # prints of a step of lines; steps whose prints are sorted by size
-LINES = 0.3  # the first fraction of the steps, which read lines alone
+LETTERS, LINES = (
+    0.2,
+    0.4,
+)  # the first fraction of the steps, which train the image encoder alone; on lines alone
+EMPTY = 0.2  # the weight of patches without a letter
 MIXED = ["line"] * 16 + ["block"] * 4 + ["receipt"] * 6  # of a step, after the lines
 LONGEST, CONTEXT = 120, 1024  # letters of an answer, tokens of all
 SHOWN = {"receipt.png": ("receipt", 5), "line.png": ("line", 3)}  # kinds and numbers of example pictures
@@ -80,17 +85,16 @@ def make_tokenizer() -> Tokenizer:
 
 def create() -> Network:
     """An untrained model."""
-    heads = 4
     config = transformers.Qwen2VLConfig(
         vision_config={
-            "depth": 4, "embed_dim": WIDTH, "hidden_size": WIDTH, "num_heads": heads, "mlp_ratio": 3,
+            "depth": 4, "embed_dim": WIDTH, "hidden_size": WIDTH, "num_heads": HEADS, "mlp_ratio": 3,
             "patch_size": PATCH, "spatial_merge_size": 2, "temporal_patch_size": 2, "in_channels": 3,
             "initializer_range": 0.04, "hidden_act": "gelu",
-            "rope_parameters": {"rope_type": "axial", "rope_theta": 100.0},
+            "rope_parameters": {"rope_type": "axial", "rope_theta": THETA},
         },
         text_config={
-            "vocab_size": VOCAB, "hidden_size": WIDTH, "num_hidden_layers": 4, "num_attention_heads": heads,
-            "num_key_value_heads": heads, "intermediate_size": 3 * WIDTH, "max_position_embeddings": CONTEXT,
+            "vocab_size": VOCAB, "hidden_size": WIDTH, "num_hidden_layers": 4, "num_attention_heads": HEADS,
+            "num_key_value_heads": HEADS, "intermediate_size": 3 * WIDTH, "max_position_embeddings": CONTEXT,
             "initializer_range": 0.04, "pad_token_id": PAD, "bos_token_id": START, "eos_token_id": END,
             "rope_parameters": {
                 "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5],
@@ -101,7 +105,26 @@ def create() -> Network:
     )  # fmt: skip
     model = Network(config)
     model.model.visual.patch_embed.proj = Patches(3, WIDTH, (2, PATCH, PATCH), bias=False)
+    with torch.no_grad():
+        for number, block in enumerate(model.model.visual.blocks):
+            attend_beside(block.attn, number)
     return model.train()
+
+
+def attend_beside(attention: nn.Module, layer: int) -> None:
+    """Let the heads of a layer attend to the patches beside, above and below, as a convolution does.
+
+    Only biases of queries and keys are set, which the rotation turns into scores of relative places: a start
+    from which letters are learned in a fraction of the steps (Trockman and Kolter 2023).
+    """
+    frequencies = (1 / THETA) ** (torch.arange(8) / 8)
+    beside = [(0, -1), (0, 1), (-1, 0), (1, 0)] if layer < 3 else [(0, -2), (0, 2)]
+    query, key, _ = attention.qkv.bias.view(3, HEADS, 2, 16)
+    for head, offset in enumerate(beside):
+        angles = torch.cat([frequencies * offset[0], frequencies * offset[1]])
+        sharp = SHARPNESS * 32**0.5
+        query[head, 0] = sharp**0.5
+        key[head] = sharp**0.5 * torch.stack([angles.cos(), -angles.sin()])
 
 
 class Patches(nn.Conv3d):
@@ -115,7 +138,7 @@ class Patches(nn.Conv3d):
 class Batch(NamedTuple):
     """Patches of all pictures, their grids (B,3), and of the prompts with answers, padded on the right:
     input_ids (B,S), position_ids (3,B,S), labels (B,S) of the next token, the place `looked` (B,S) of the
-    image token that has it, or IGNORED; and of each image token its letters (I,SLOTS)."""
+    image token that has it, or IGNORED; and the letter on each patch (N)."""
 
     pixels: Tensor
     grids: Tensor
@@ -130,7 +153,7 @@ def patches(picture: np.ndarray) -> np.ndarray:
     """Patches (N,3*2*8*8) of a picture (H,W,3) of bytes, as the processor makes them."""
     height, width = picture.shape[0] // SQUARE, picture.shape[1] // SQUARE
     split = picture.reshape(height, 2, PATCH, width, 2, PATCH, 3).transpose(0, 3, 1, 4, 6, 2, 5)
-    flat = split.reshape(-1, 3, 1, PATCH * PATCH).astype(np.float32) / 127.5 - 1
+    flat = (split.reshape(-1, 3, 1, PATCH * PATCH).astype(np.float32) / 255 - MEAN) / DEVIATION
     return flat.repeat(2, axis=2).reshape(len(flat), -1)
 
 
@@ -138,6 +161,23 @@ def squares(places: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
     """The image tokens in which places (N,2) are."""
     rows = (places[:, 1] // SQUARE).clip(0, grid[0] - 1)
     return (rows * grid[1] + (places[:, 0] // SQUARE).clip(0, grid[1] - 1)).astype(int)
+
+
+def seen_letters(answer: Answer, grid: tuple[int, int]) -> np.ndarray:
+    """The letter that is drawn on each patch, or PAD, (N) in the order of patches."""
+    result = np.full((2 * grid[0], 2 * grid[1]), PAD)
+    for letter, (x, y, width) in zip(answer.text, answer.places, strict=True):
+        if not letter.isspace():
+            half = max(width / 2, PATCH / 2)
+            rows, columns = (
+                slice(
+                    max(0, int(np.ceil((middle - size) / PATCH - 0.5))),
+                    int(np.floor((middle + size) / PATCH + 0.5)),
+                )
+                for middle, size in ((y, 0.8 * PATCH), (x, half))
+            )
+            result[rows, columns] = TOKENS[letter]
+    return result.reshape(grid[0], 2, grid[1], 2).transpose(0, 2, 1, 3).ravel()
 
 
 BEFORE = [START, TOKENS["user\n"], OPEN]
@@ -150,13 +190,7 @@ def batch(random: Generator, prints: list[Print]) -> Batch:
     for one in prints:
         grid = one.picture.height // SQUARE, one.picture.width // SQUARE
         count = grid[0] * grid[1]
-        whole = one.answers[0]
-        slots = np.zeros((count, SLOTS), int)
-        for letter, square in zip(whole.text, squares(whole.places, grid), strict=True):
-            free = np.flatnonzero(slots[square] == 0)
-            if not letter.isspace() and len(free):
-                slots[square, free[0]] = TOKENS[letter]
-        letters.append(slots)
+        letters.append(seen_letters(one.answers[0], grid))
         chosen = one.answers[0 if random.random() < 0.5 else random.integers(len(one.answers))]
         prompt = [*BEFORE, *[IMAGE] * count, CLOSE, TOKENS[chosen.question], *REPLY]
         answer = [*(TOKENS[letter] for letter in chosen.text), END]
@@ -200,40 +234,46 @@ def batch(random: Generator, prints: list[Print]) -> Batch:
 
 
 class Reader(nn.Module):
-    """The model, and while it is trained a guide: a guess of the letters of each square from its vector."""
+    """The model, and while it is trained a guide: a guess of the letter on each patch."""
 
     def __init__(self) -> None:
         super().__init__()
         self.model = create()
-        self.guide = nn.Linear(WIDTH, SLOTS * VOCAB)
+        self.guide = nn.Linear(WIDTH, VOCAB)
 
-    def losses(self, data: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """The losses of the answers, of the guide's letters, and of where the decoder's guided head looks."""
+    def losses(self, data: Batch, decoded: bool = True) -> tuple[Tensor, ...]:
+        """The loss of letters on patches, and if `decoded` those of answers and of where GUIDED looks."""
         tower, decoder = self.model.model.visual, self.model.model.language_model
         with _loop.autocast():
-            vectors = tower(data.pixels, data.grids).pooler_output  # (I, W)
+            seen = tower(data.pixels, data.grids)
+            guesses = self.guide(seen.last_hidden_state)  # (N, V)
+        weight = torch.where(data.letters == PAD, EMPTY, 1.0)
+        letters = functional.cross_entropy(guesses.float(), data.letters, reduction="none")
+        letters = (letters * weight).sum() / weight.sum()
+        if not decoded:
+            return (letters,)
+        with _loop.autocast():
             embeddings = decoder.embed_tokens(data.ids)  # (B, S, W)
             shown = (data.ids == IMAGE)[..., None].expand_as(embeddings)
             outputs = decoder(
-                inputs_embeds=embeddings.masked_scatter(shown, vectors.to(embeddings.dtype)),
+                inputs_embeds=embeddings.masked_scatter(shown, seen.pooler_output.to(embeddings.dtype)),
                 position_ids=data.positions,
                 attention_mask=(data.ids != PAD).long(),
                 output_attentions=True,
                 use_cache=False,
             )
-            guesses = self.guide(vectors).unflatten(-1, (SLOTS, VOCAB))
             logits = self.model.lm_head(outputs.last_hidden_state)
         layer, head = GUIDED
         looks = (outputs.attentions[layer][:, head].float() + 1e-6).log()  # (B, S, S)
         ignored = {"ignore_index": objectives.IGNORED}
         return (
+            letters,
             functional.cross_entropy(logits.float().flatten(0, 1), data.labels.flatten(), **ignored),
-            functional.cross_entropy(guesses.float().flatten(0, 1), data.letters.flatten()),
             functional.nll_loss(looks.flatten(0, 1), data.looked.flatten(), **ignored),
         )
 
 
-@cache
+@lru_cache(1)
 def drawn(number: int, lines: bool, fonts: tuple[tuple[Path, Path], ...]) -> list[Batch]:
     """The batches of SORTED steps, each of prints of about one size, which need little padding."""
     random = np.random.default_rng([0, number])
@@ -292,7 +332,7 @@ def unseen(count: int, fonts: Path) -> dict[str, list[Print]]:
 def write_processor(folder: Path) -> None:
     """Write the tokenizer, the chat template, and the settings of images and of generation."""
     transformers.Qwen2VLImageProcessorPil(
-        patch_size=PATCH, image_mean=[0.5] * 3, image_std=[0.5] * 3, min_pixels=LEAST, max_pixels=MOST
+        patch_size=PATCH, image_mean=[MEAN] * 3, image_std=[DEVIATION] * 3, min_pixels=LEAST, max_pixels=MOST
     ).save_pretrained(folder)
     tokenizer = make_tokenizer()
     _loop.write_tokenizer(folder, tokenizer, CONTEXT, pad_token=SPECIAL[PAD], eos_token=SPECIAL[END])
@@ -311,8 +351,8 @@ def write_example(folder: Path, fonts: Path) -> None:
         shown.picture.save(folder / name, optimize=True)
         answers[name] = {one.question: one.text for one in shown.answers}
     page, bills = _receipts.page(np.random.default_rng([2, PAGE[0]]), faces[PAGE[1]])
-    page.convert("L").save(folder / "page.png", optimize=True)
-    answers["page.png"] = {bill.heading: bill.total for bill in bills}
+    page.convert("L").save(folder / "bills.png", optimize=True)
+    answers["bills.png"] = {bill.heading: bill.total for bill in bills}
     _loop.write_json(folder / "answers.json", answers)
 
 
@@ -347,8 +387,9 @@ def main(folder: Path, steps: int, tested: int, fonts: Path, example: Path) -> N
 
     def loss_of(step: int) -> Tensor:
         number, turn = divmod(step, SORTED)
-        text, letters, looked = reader.losses(drawn(number, step < LINES * steps, faces)[turn])
-        return text + GUIDANCE[0] * letters + GUIDANCE[1] * looked
+        data = drawn(number, step < LINES_ALONE * steps, faces)[turn]
+        letters, *decoded = reader.losses(data, decoded=step >= PATCHES_ALONE * steps)
+        return GUIDANCE[0] * letters + (decoded[0] + GUIDANCE[1] * decoded[1] if decoded else 0.0)
 
     optimizer = optimisation.adamw(reader, RATE, decay=0.05, beta2=0.98)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / WARM, (steps - step) / (COOL * steps), 1.0))
@@ -359,7 +400,7 @@ def main(folder: Path, steps: int, tested: int, fonts: Path, example: Path) -> N
     rows = scores(saved, unseen(tested, fonts))
     print(rows, flush=True)
     write_example(example, fonts)
-    count = round(steps * (LINES * BATCH + (1 - LINES) * len(MIXED)))
+    count = round(steps * (LINES_ALONE * BATCH + (1 - LINES_ALONE) * len(MIXED)))
     text = CARD.format(parameters=_loop.parameters(reader.model), count=count, tested=tested, most=MOST)
     _loop.write_card(
         part, "Reads pictures of text", text, "python tools/train/picture_reader.py", rows, EXAMPLES
