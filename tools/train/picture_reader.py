@@ -10,10 +10,8 @@ training picture has; _pages.py names the Debian packages of all.
 """
 
 import shutil
-import string
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import _loop
 import _pages
@@ -22,11 +20,32 @@ import click
 import numpy as np
 import torch
 import transformers
-from _receipts import QUESTIONS, SQUARE, Answer, Print
+from _reading import (
+    BEFORE,
+    CLOSE,
+    DEVIATION,
+    END,
+    IMAGE,
+    LETTERS,
+    MEAN,
+    OPEN,
+    PAD,
+    PATCH,
+    PHRASES,
+    REPLY,
+    SPECIAL,
+    START,
+    TOKENS,
+    VIDEO,
+    VOCAB,
+    Batch,
+    batch,
+    make_tokenizer,
+    patches,
+)  # fmt: skip
+from _receipts import QUESTIONS, SQUARE, Print
 from _typesetting import SEEN, UNSEEN
-from numpy.random import Generator
 from PIL import Image
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.lr_scheduler import LambdaLR
@@ -40,47 +59,25 @@ KIND = "Qwen2VLForConditionalGeneration"
 Network = transformers.Qwen2VLForConditionalGeneration
 EXAMPLE = ROOT / "tests/data/receipts"
 TEMPLATE = Path(__file__).with_name("picture_chat_template.jinja")
-SPECIAL = [
-    "<|endoftext|>", "<|im_start|>", "<|im_end|>",
-    "<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>",
-]  # fmt: skip
-PAD, START, END, OPEN, CLOSE, IMAGE, VIDEO = range(7)
-PHRASES = ["user\n", "assistant\n", *QUESTIONS]  # are tokens, which makes prompts short
-LETTERS = ["\ufffd", "\n", *(string.digits + string.ascii_letters + string.punctuation + " €£")]
-TOKENS = {name: number for number, name in enumerate([*SPECIAL, *PHRASES, *LETTERS])}
-VOCAB = len(TOKENS)
-WIDTH, HEADS, PATCH = 128, 4, SQUARE // 2
+WIDTH, HEADS = 128, 4
 THETA, SHARPNESS = 100.0, 4.0  # of the image encoder's RoPE; of its scores at first
-MEAN, DEVIATION = 0.85, 0.3  # of light and of its differences
 GUIDED = 2, 0  # the layer and the head of the decoder that look at the square of the next letter
 GUIDANCE = 1.0, 0.3  # weights of the losses of letters in squares and of where that head looks
 BATCH, SORTED = 32, 4  # prints of a step of lines; steps whose prints are sorted by size
-LETTERS, LINES = (
-    0.2,
-    0.4,
-)  # the first fraction of the steps, which train the image encoder alone; on lines alone
+PATCHES_ALONE = 0.2  # the first fraction of the steps, which train the image encoder with the guide
+LINES_ALONE = 0.4  # the first fraction of the steps, of lines
 EMPTY = 0.2  # the weight of patches without a letter
 MIXED = ["line"] * 16 + ["block"] * 4 + ["receipt"] * 6  # of a step, after the lines
 LONGEST, CONTEXT = 120, 1024  # letters of an answer, tokens of all
 SHOWN = {"receipt.png": ("receipt", 5), "line.png": ("line", 3)}  # kinds and numbers of example pictures
 PAGE = 12, 1  # the number of the example page, and its typeface
-RATE, WARM, COOL = 1.5e-3, 150, 0.3  # steps of warm-up; the fraction in which the learning rate falls to 0
+RATE, WARM, COOL = 2e-3, 150, 0.35  # steps of warm-up; the fraction in which the learning rate falls to 0
 AVERAGED = 0.05  # the last fraction of the steps
 LEAST, MOST = 32 * 32, 320 * 320  # pixels of a picture, which is resized otherwise
 EXAMPLES = (
     "The fonts, under the SIL Open Font License and others, are no part of it; those licences do not extend\n"
     "to pictures of text."
 )
-
-
-def make_tokenizer() -> Tokenizer:
-    """A tokenizer of single characters."""
-    tokenizer = Tokenizer(models.BPE(TOKENS, [], unk_token=LETTERS[0]))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_special_tokens([AddedToken(name, normalized=False) for name in SPECIAL])
-    tokenizer.add_tokens([AddedToken(phrase, normalized=False) for phrase in PHRASES])
-    return tokenizer
 
 
 def create() -> Network:
@@ -133,104 +130,6 @@ class Patches(nn.Conv3d):
     def forward(self, patches: Tensor) -> Tensor:
         """(N,3,2,8,8) -> (N,W,1,1,1)."""
         return functional.linear(patches.flatten(1), self.weight.flatten(1))[..., None, None, None]
-
-
-class Batch(NamedTuple):
-    """Patches of all pictures, their grids (B,3), and of the prompts with answers, padded on the right:
-    input_ids (B,S), position_ids (3,B,S), labels (B,S) of the next token, the place `looked` (B,S) of the
-    image token that has it, or IGNORED; and the letter on each patch (N)."""
-
-    pixels: Tensor
-    grids: Tensor
-    ids: Tensor
-    positions: Tensor
-    labels: Tensor
-    looked: Tensor
-    letters: Tensor
-
-
-def patches(picture: np.ndarray) -> np.ndarray:
-    """Patches (N,3*2*8*8) of a picture (H,W,3) of bytes, as the processor makes them."""
-    height, width = picture.shape[0] // SQUARE, picture.shape[1] // SQUARE
-    split = picture.reshape(height, 2, PATCH, width, 2, PATCH, 3).transpose(0, 3, 1, 4, 6, 2, 5)
-    flat = (split.reshape(-1, 3, 1, PATCH * PATCH).astype(np.float32) / 255 - MEAN) / DEVIATION
-    return flat.repeat(2, axis=2).reshape(len(flat), -1)
-
-
-def squares(places: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """The image tokens in which places (N,2) are."""
-    rows = (places[:, 1] // SQUARE).clip(0, grid[0] - 1)
-    return (rows * grid[1] + (places[:, 0] // SQUARE).clip(0, grid[1] - 1)).astype(int)
-
-
-def seen_letters(answer: Answer, grid: tuple[int, int]) -> np.ndarray:
-    """The letter that is drawn on each patch, or PAD, (N) in the order of patches."""
-    result = np.full((2 * grid[0], 2 * grid[1]), PAD)
-    for letter, (x, y, width) in zip(answer.text, answer.places, strict=True):
-        if not letter.isspace():
-            half = max(width / 2, PATCH / 2)
-            rows, columns = (
-                slice(
-                    max(0, int(np.ceil((middle - size) / PATCH - 0.5))),
-                    int(np.floor((middle + size) / PATCH + 0.5)),
-                )
-                for middle, size in ((y, 0.8 * PATCH), (x, half))
-            )
-            result[rows, columns] = TOKENS[letter]
-    return result.reshape(grid[0], 2, grid[1], 2).transpose(0, 2, 1, 3).ravel()
-
-
-BEFORE = [START, TOKENS["user\n"], OPEN]
-REPLY = [END, TOKENS["\n"], START, TOKENS["assistant\n"]]
-
-
-def batch(random: Generator, prints: list[Print]) -> Batch:
-    """A batch of prints, about each of which one thing is asked."""
-    rows, letters = [], []
-    for one in prints:
-        grid = one.picture.height // SQUARE, one.picture.width // SQUARE
-        count = grid[0] * grid[1]
-        letters.append(seen_letters(one.answers[0], grid))
-        chosen = one.answers[0 if random.random() < 0.5 else random.integers(len(one.answers))]
-        prompt = [*BEFORE, *[IMAGE] * count, CLOSE, TOKENS[chosen.question], *REPLY]
-        answer = [*(TOKENS[letter] for letter in chosen.text), END]
-        ids = np.array([*prompt, *answer[:-1]])
-        labels, looked = np.full((2, len(ids)), objectives.IGNORED)
-        labels[len(prompt) - 1 :] = answer
-        looked[len(prompt) - 1 : -1] = len(BEFORE) + squares(chosen.places, grid)
-        start, rest = len(BEFORE), len(ids) - len(BEFORE) - count
-        row, column = np.divmod(np.arange(count), grid[1])
-        image = np.stack([np.zeros_like(row), row, column]) + start
-        after = np.arange(rest) + start + max(grid)
-        positions = np.concatenate([np.tile(np.arange(start), (3, 1)), image, np.tile(after, (3, 1))], axis=1)
-        rows.append((ids, positions, labels, looked))
-    longest = max(len(row[0]) for row in rows)
-
-    def padded(rows: list[np.ndarray], value: int) -> Tensor:
-        """Rows of another last size each, side by side on the axis before it."""
-        more = [longest - row.shape[-1] for row in rows]
-        return torch.from_numpy(
-            np.stack(
-                [
-                    np.pad(row, [(0, 0)] * (row.ndim - 1) + [(0, extra)], constant_values=value)
-                    for row, extra in zip(rows, more, strict=True)
-                ],
-                axis=-2,
-            )
-        )
-
-    pixels = np.concatenate([patches(np.asarray(one.picture)) for one in prints])
-    grids = [[1, one.picture.height // PATCH, one.picture.width // PATCH] for one in prints]
-    ids, positions, labels, looked = zip(*rows, strict=True)
-    return Batch(
-        torch.from_numpy(pixels),
-        torch.tensor(grids),
-        padded(ids, PAD),
-        padded(positions, 0),
-        padded(labels, objectives.IGNORED),
-        padded(looked, objectives.IGNORED),
-        torch.from_numpy(np.concatenate(letters)),
-    )
 
 
 class Reader(nn.Module):
@@ -365,15 +264,15 @@ one token, and it knows no other question. Pictures of more than {most:,} pixels
 Data: {count:,} pictures drawn by `tools/train/_receipts.py`, in twelve typefaces, regular and bold: number
 words, dates, amounts, common English terms, random letters and digits, and receipts of one to three items,
 with and without rules, on light and dark paper, turned, slanted, blurred and noisy. No picture is a real one:
-it is a model for examples and tests. The scores are of {tested} further pictures of each kind, in five typefaces
-that no training picture has; an exact match is of the whole text, with its case, points and spaces.
+it is a model for examples and tests. The scores are of {tested} further pictures of each kind, in five
+typefaces that no training picture has; an exact match is of the whole text, with its case, points and spaces.
 `tests/data/receipts` has examples of these.
 """
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
-@click.option("--steps", default=6000, show_default=True, help="Steps of training.")
+@click.option("--steps", default=3200, show_default=True, help="Steps of training.")
 @click.option("--tested", default=200, show_default=True, help="Prints of each kind to evaluate on.")
 @click.option("--fonts", type=click.Path(path_type=Path), default=_pages.FONTS, help="Folder of fonts.")
 @click.option("--example", type=click.Path(path_type=Path), default=EXAMPLE, help="Folder of examples.")
