@@ -42,10 +42,10 @@ def read(path: Path, folder: Path) -> list[tuple[str, str]]:
         txexport.export(MODELS / name, folder / name, only="native", force=True)
     page = Image.open(path).convert("RGB")
     with txexport.load(folder / "page-finder") as finder:
-        found = parts(finder, page)
+        boxes = parts(finder, page)
     with txexport.load(folder / "picture-reader") as reader:
         return [
-            (label, reader.ask_image(page.crop(widened(box, page)), QUESTIONS[label])) for label, box in found
+            (label, reader.ask_image(page.crop(widened(box, page)), QUESTIONS[label])) for label, box in boxes
         ]
 
 

@@ -55,13 +55,13 @@ def test_letters_of_a_receipt_are_where_its_ink_is():
             assert not pixels.shape[1] % _receipts.SQUARE
             ink = np.abs(pixels - np.median(pixels, axis=(0, 1))).sum(-1)
             for answer in drawing.answers:
-                assert len(answer.text) == len(answer.places)
+                assert len(answer.text) == len(answer.letters)
                 inside = [
                     ink[int(y) - 7 : int(y) + 8, int(x - width / 2) : int(x + width / 2) + 1].max()
-                    for letter, (x, y, width) in zip(answer.text, answer.places, strict=True)
+                    for letter, (x, y, width) in zip(answer.text, answer.letters, strict=True)
                     if letter.isalnum()
                 ]
                 assert min(inside) > 0.3 * ink.max(), (number, answer)
-        whole, total = drawings[-1].answers[:2]
-        assert whole.text.endswith(f" {total.text}")
-        np.testing.assert_array_equal(whole.places[-len(total.text) :], total.places)
+        everything, total = drawings[-1].answers[:2]
+        assert everything.text.endswith(f" {total.text}")
+        np.testing.assert_array_equal(everything.letters[-len(total.text) :], total.letters)

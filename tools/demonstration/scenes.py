@@ -110,7 +110,7 @@ SCENES = [
         "reader",
         "A receipt is read",
         "models/pretrained/picture-reader",
-        "A receipt was read and asked for its total, in a typeface that the model never saw.",
+        "A receipt was read, and its total found, in a typeface that the model never saw.",
         (
             ("ask-image", "{bundle}", RECEIPT, "--question", "What is written here?"),
             ("ask-image", "{bundle}", RECEIPT, "--question", "What is the total?"),

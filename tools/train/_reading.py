@@ -58,16 +58,16 @@ def patches(picture: np.ndarray) -> np.ndarray:
     return flat.repeat(2, axis=2).reshape(len(flat), -1)
 
 
-def squares(places: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
-    """The image tokens in which places (N,2) are."""
-    rows = (places[:, 1] // SQUARE).clip(0, grid[0] - 1)
-    return (rows * grid[1] + (places[:, 0] // SQUARE).clip(0, grid[1] - 1)).astype(int)
+def squares(points: np.ndarray, grid: tuple[int, int]) -> np.ndarray:
+    """The image tokens in which points (N,2) are."""
+    rows = (points[:, 1] // SQUARE).clip(0, grid[0] - 1)
+    return (rows * grid[1] + (points[:, 0] // SQUARE).clip(0, grid[1] - 1)).astype(int)
 
 
 def seen_letters(answer: Answer, grid: tuple[int, int]) -> np.ndarray:
     """The letter that is drawn on each patch, or PAD, (N) in the order of patches."""
     result = np.full((2 * grid[0], 2 * grid[1]), PAD)
-    for letter, (x, y, width) in zip(answer.text, answer.places, strict=True):
+    for letter, (x, y, width) in zip(answer.text, answer.letters, strict=True):
         if not letter.isspace():
             half = max(width / 2, PATCH / 2)
             rows, columns = (
@@ -94,7 +94,7 @@ def batch(random: Generator, prints: list[Print]) -> Batch:
         ids = np.array([*prompt, *answer[:-1]])
         labels, looked = np.full((2, len(ids)), objectives.IGNORED)
         labels[len(prompt) - 1 :] = answer
-        looked[len(prompt) - 1 : -1] = len(BEFORE) + squares(chosen.places, grid)
+        looked[len(prompt) - 1 : -1] = len(BEFORE) + squares(chosen.letters, grid)
         start, rest = len(BEFORE), len(ids) - len(BEFORE) - count
         row, column = np.divmod(np.arange(count), grid[1])
         image = np.stack([np.zeros_like(row), row, column]) + start

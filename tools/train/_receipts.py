@@ -48,7 +48,7 @@ class Answer(NamedTuple):
 
     question: str
     text: str
-    places: np.ndarray
+    letters: np.ndarray
 
 
 class Print(NamedTuple):
@@ -238,15 +238,15 @@ def _centres(face: Face, piece: Piece) -> np.ndarray:
 
 def _answer(question: str, face: Face, lines: Sequence[Sequence[Piece]]) -> Answer:
     """The text of lines; a gap between pieces and the end of a line are where the piece before ends."""
-    texts, places = [], []
+    texts, letters = [], []
     for number_, pieces in enumerate(lines):
         for column, piece in enumerate(pieces):
             if number_ or column:
                 texts.append("\n" if not column else " ")
-                places.append(places[-1][-1:])
+                letters.append(letters[-1][-1:])
             texts.append(piece.string)
-            places.append(_centres(face, piece))
-    return Answer(question, "".join(texts), np.concatenate(places))
+            letters.append(_centres(face, piece))
+    return Answer(question, "".join(texts), np.concatenate(letters))
 
 
 def _whole(size: float) -> int:
@@ -282,7 +282,7 @@ def draw(random: Generator, fonts: Sequence[tuple[Path, Path]], kind: str, seen:
     mask = _mask(random, face, lines, rules, matrix, shift, sides)
     picture = _coloured(random, mask, seen)
     for answer in answers:
-        answer.places[:, :2] = answer.places[:, :2] @ matrix.T + shift
+        answer.letters[:, :2] = answer.letters[:, :2] @ matrix.T + shift
     return Print(picture, answers)
 
 
