@@ -64,10 +64,10 @@ THETA, SHARPNESS = 100.0, 4.0  # of the image encoder's RoPE; of its scores at f
 GUIDED = 2, 0  # the layer and the head of the decoder that look at the square of the next letter
 GUIDANCE = 1.0, 0.3  # weights of the losses of letters in squares and of where that head looks
 BATCH, SORTED = 32, 4  # prints of a step of lines; steps whose prints are sorted by size
-PATCHES_ALONE = 0.2  # the first fraction of the steps, which train the image encoder with the guide
-LINES_ALONE = 0.4  # the first fraction of the steps, of lines
+PATCHES_ALONE = 0.2909  # the first fraction of the steps, which train the image encoder with the guide
+LINES_ALONE = 0.5  # the first fraction of the steps, of lines
 EMPTY = 0.2  # the weight of patches without a letter
-MIXED = ["line"] * 16 + ["block"] * 4 + ["receipt"] * 6  # of a step, after the lines
+MIXED = ["line"] * 10 + ["block"] * 4 + ["receipt"] * 6  # prints of a step, after that
 LONGEST, CONTEXT = 120, 1024  # letters of an answer, tokens of all
 SHOWN = {"receipt.png": ("receipt", 5), "line.png": ("line", 3)}  # kinds and numbers of example pictures
 PAGE = 12, 1  # the number of the example page, and its typeface
@@ -272,7 +272,7 @@ typefaces that no training picture has; an exact match is of the whole text, wit
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
-@click.option("--steps", default=3200, show_default=True, help="Steps of training.")
+@click.option("--steps", default=2200, show_default=True, help="Steps of training.")
 @click.option("--tested", default=200, show_default=True, help="Prints of each kind to evaluate on.")
 @click.option("--fonts", type=click.Path(path_type=Path), default=_pages.FONTS, help="Folder of fonts.")
 @click.option("--example", type=click.Path(path_type=Path), default=EXAMPLE, help="Folder of examples.")
