@@ -21,6 +21,7 @@ LETTERS = ["\ufffd", "\n", *(string.digits + string.ascii_letters + string.punct
 TOKENS = {name: number for number, name in enumerate([*SPECIAL, *PHRASES, *LETTERS])}
 VOCAB = len(TOKENS)
 PATCH = SQUARE // 2
+SLOTS = 4  # letters of one square, at most
 MEAN, DEVIATION = 0.85, 0.3  # of light and of its differences
 BEFORE = [START, TOKENS["user\n"], OPEN]
 REPLY = [END, TOKENS["\n"], START, TOKENS["assistant\n"]]
@@ -39,7 +40,8 @@ def make_tokenizer() -> Tokenizer:
 class Batch(NamedTuple):
     """Patches of all pictures, their grids (B,3), and of the prompts with answers, padded on the right:
     input_ids (B,S), position_ids (3,B,S), labels (B,S) of the next token, the place `looked` (B,S) of the
-    image token that has it, or IGNORED; and the letter on each patch (N)."""
+    image token that has it, or IGNORED; the letter on each patch (N),
+    and the letters in each square in their order (I,SLOTS)."""
 
     pixels: Tensor
     grids: Tensor
@@ -48,6 +50,7 @@ class Batch(NamedTuple):
     labels: Tensor
     looked: Tensor
     letters: Tensor
+    slots: Tensor
 
 
 def patches(picture: np.ndarray) -> np.ndarray:
@@ -81,20 +84,36 @@ def seen_letters(answer: Answer, grid: tuple[int, int]) -> np.ndarray:
     return result.reshape(grid[0], 2, grid[1], 2).transpose(0, 2, 1, 3).ravel()
 
 
+def ordered_letters(answer: Answer, grid: tuple[int, int]) -> np.ndarray:
+    """The letters whose middle is in each square, in the order of the text, then PAD: (I,SLOTS)."""
+    result = np.full((grid[0] * grid[1], SLOTS), PAD)
+    for letter, square in zip(answer.text, squares(answer.letters, grid), strict=True):
+        free = np.flatnonzero(result[square] == PAD)
+        if not letter.isspace() and len(free):
+            result[square, free[0]] = TOKENS[letter]
+    return result
+
+
+def prompt(count: int, question: str) -> list[int]:
+    """The tokens of a question about a picture of `count` squares, up to the answer."""
+    return [*BEFORE, *[IMAGE] * count, CLOSE, TOKENS[question], *REPLY]
+
+
 def batch(random: Generator, prints: list[Print]) -> Batch:
     """A batch of prints, about each of which one thing is asked."""
-    rows, letters = [], []
+    rows, letters, slots = [], [], []
     for one in prints:
         grid = one.picture.height // SQUARE, one.picture.width // SQUARE
         count = grid[0] * grid[1]
         letters.append(seen_letters(one.answers[0], grid))
+        slots.append(ordered_letters(one.answers[0], grid))
         chosen = one.answers[0 if random.random() < 0.5 else random.integers(len(one.answers))]
-        prompt = [*BEFORE, *[IMAGE] * count, CLOSE, TOKENS[chosen.question], *REPLY]
+        read = prompt(count, chosen.question)
         answer = [*(TOKENS[letter] for letter in chosen.text), END]
-        ids = np.array([*prompt, *answer[:-1]])
+        ids = np.array([*read, *answer[:-1]])
         labels, looked = np.full((2, len(ids)), objectives.IGNORED)
-        labels[len(prompt) - 1 :] = answer
-        looked[len(prompt) - 1 : -1] = len(BEFORE) + squares(chosen.letters, grid)
+        labels[len(read) - 1 :] = answer
+        looked[len(read) - 1 : -1] = len(BEFORE) + squares(chosen.letters, grid)
         start, rest = len(BEFORE), len(ids) - len(BEFORE) - count
         row, column = np.divmod(np.arange(count), grid[1])
         image = np.stack([np.zeros_like(row), row, column]) + start
@@ -127,4 +146,5 @@ def batch(random: Generator, prints: list[Print]) -> Batch:
         padded(labels, objectives.IGNORED),
         padded(looked, objectives.IGNORED),
         torch.from_numpy(np.concatenate(letters)),
+        torch.from_numpy(np.concatenate(slots)),
     )

@@ -29,7 +29,7 @@ SHOPS = (  # noqa: SIM905
     "Market Bakery Kiosk Books Garden Corner Harbour Station Grocer Cafe Dairy Pharmacy Tools Store Shop"
 ).split()
 TOTALS = ("Total", "TOTAL", "Sum", "Amount due", "To pay")
-KINDS = ("line", "block", "receipt")
+KINDS = ("line", "receipt")
 SIZES = 13, 21  # pixels of a letter's height: the least, and the most and 1
 
 
@@ -145,25 +145,6 @@ def line(random: Generator, face: Face) -> tuple[list[list[Piece]], float]:
     return [[Piece(string, 0.0, height / 2, bool(random.random() < 0.3))]], height
 
 
-def block(random: Generator, face: Face) -> tuple[list[list[Piece]], float]:
-    """Two to four lines, of a text that is wrapped or of several; and their height."""
-    bold, step = bool(random.random() < 0.3), face.size * random.uniform(1.15, 1.7)
-    most = int(random.integers(2, 5))
-    if random.random() < 0.5:
-        strings = [(number, date, phrase, code, priced)[random.integers(5)](random) for _ in range(most)]
-    else:
-        terms = " ".join((number if random.random() < 0.4 else phrase)(random) for _ in range(3)).split()
-        room, strings = face.size * random.uniform(7, 12), [""]
-        for term in terms:
-            wider = f"{strings[-1]} {term}".strip()
-            if strings[-1] and face.length(wider, bold) > room:
-                strings.append(term)
-            else:
-                strings[-1] = wider
-        strings = strings[:most]
-    return [[Piece(s, 0.0, (i + 0.5) * step, bold)] for i, s in enumerate(strings)], step * len(strings)
-
-
 class Receipt(NamedTuple):
     """The lines of a receipt or a table, its height, its rules, and the pieces of its date and total."""
 
@@ -254,7 +235,7 @@ def _whole(size: float) -> int:
 
 
 def draw(random: Generator, fonts: Sequence[tuple[Path, Path]], kind: str, seen: bool = True) -> Print:
-    """A random print: a `line`, a `block` or a `receipt`; `seen` through a camera."""
+    """A random print: a `line` or a `receipt`; `seen` through a camera."""
     regular, bold = fonts[random.integers(len(fonts))]
     face = Face(regular, bold, int(random.integers(*SIZES)))
     rules: list = []
@@ -265,7 +246,7 @@ def draw(random: Generator, fonts: Sequence[tuple[Path, Path]], kind: str, seen:
         if drawn.date:
             answers.append(_answer(DATE, face, [[drawn.date]]))
     else:
-        lines, height = (line if kind == "line" else block)(random, face)
+        lines, height = line(random, face)
         answers = [_answer(WRITTEN, face, lines)]
     width = max([p.x + face.length(p.string, p.bold) for ps in lines for p in ps] + [r[2] for r in rules])
     scale = np.array([random.uniform(0.88, 1.12) if seen and random.random() < 0.6 else 1.0, 1.0])

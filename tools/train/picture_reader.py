@@ -21,18 +21,15 @@ import numpy as np
 import torch
 import transformers
 from _reading import (
-    BEFORE,
     CLOSE,
     DEVIATION,
     END,
     IMAGE,
-    LETTERS,
     MEAN,
     OPEN,
     PAD,
     PATCH,
-    PHRASES,
-    REPLY,
+    SLOTS,
     SPECIAL,
     START,
     TOKENS,
@@ -42,6 +39,7 @@ from _reading import (
     batch,
     make_tokenizer,
     patches,
+    prompt,
 )  # fmt: skip
 from _receipts import QUESTIONS, SQUARE, Print
 from _typesetting import SEEN, UNSEEN
@@ -62,12 +60,18 @@ TEMPLATE = Path(__file__).with_name("picture_chat_template.jinja")
 WIDTH, HEADS = 128, 4
 THETA, SHARPNESS = 100.0, 4.0  # of the image encoder's RoPE; of its scores at first
 GUIDED = 2, 0  # the layer and the head of the decoder that look at the square of the next letter
-GUIDANCE = 1.0, 0.3  # weights of the losses of letters in squares and of where that head looks
+GUIDANCE = (
+    0.5,
+    0.5,
+    1.0,
+    1.0,
+)  # weights of the losses of letters on patches and in squares, of answers, of looking
 BATCH, SORTED = 32, 4  # prints of a step of lines; steps whose prints are sorted by size
 PATCHES_ALONE = 0.2909  # the first fraction of the steps, which train the image encoder with the guide
+FIXED = 0.5  # the first fraction of the steps, after which the encoder is trained with the decoder
 LINES_ALONE = 0.5  # the first fraction of the steps, of lines
 EMPTY = 0.2  # the weight of patches without a letter
-MIXED = ["line"] * 10 + ["block"] * 4 + ["receipt"] * 6  # prints of a step, after that
+MIXED = ["line"] * 12 + ["receipt"] * 8  # prints of a step, after that
 LONGEST, CONTEXT = 120, 1024  # letters of an answer, tokens of all
 SHOWN = {"receipt.png": ("receipt", 5), "line.png": ("line", 3)}  # kinds and numbers of example pictures
 PAGE = 12, 1  # the number of the example page, and its typeface
@@ -94,7 +98,7 @@ def create() -> Network:
             "num_key_value_heads": HEADS, "intermediate_size": 3 * WIDTH, "max_position_embeddings": CONTEXT,
             "initializer_range": 0.04, "pad_token_id": PAD, "bos_token_id": START, "eos_token_id": END,
             "rope_parameters": {
-                "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5],
+                "rope_type": "default", "rope_theta": 100.0, "mrope_section": [2, 3, 3, 2, 3, 3],
             },
         },
         image_token_id=IMAGE, video_token_id=VIDEO, vision_start_token_id=OPEN, vision_end_token_id=CLOSE,
@@ -133,29 +137,35 @@ class Patches(nn.Conv3d):
 
 
 class Reader(nn.Module):
-    """The model, and while it is trained a guide: a guess of the letter on each patch."""
+    """The model, and while it is trained two guides: guesses of the letter on each patch, and of the letters
+    of each square in their order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.model = create()
-        self.guide = nn.Linear(WIDTH, VOCAB)
+        self.patch_guide = nn.Linear(WIDTH, VOCAB)
+        self.square_guide = nn.Linear(WIDTH, SLOTS * VOCAB)
 
-    def losses(self, data: Batch, decoded: bool = True) -> tuple[Tensor, ...]:
-        """The loss of letters on patches, and if `decoded` those of answers and of where GUIDED looks."""
+    def losses(self, data: Batch, stage: str = "all") -> tuple[Tensor, ...]:
+        """The losses of letters on patches, of letters in squares, of answers, and of where GUIDED looks.
+
+        In the stage `patches` there is the first alone; in the stage `words` the image encoder is fixed.
+        """
         tower, decoder = self.model.model.visual, self.model.model.language_model
+        with _loop.autocast(), torch.set_grad_enabled(stage != "words"):
+            patches = tower(data.pixels, data.grids).last_hidden_state  # (N, W)
         with _loop.autocast():
-            seen = tower(data.pixels, data.grids)
-            guesses = self.guide(seen.last_hidden_state)  # (N, V)
-        weight = torch.where(data.letters == PAD, EMPTY, 1.0)
-        letters = functional.cross_entropy(guesses.float(), data.letters, reduction="none")
-        letters = (letters * weight).sum() / weight.sum()
-        if not decoded:
+            guesses = self.patch_guide(patches)  # (N, V)
+        letters = weighted(guesses, data.letters)
+        if stage == "patches":
             return (letters,)
         with _loop.autocast():
+            squares = tower.merger(patches)  # (I, W)
+            slots = self.square_guide(squares).unflatten(-1, (SLOTS, VOCAB)).flatten(0, 1)
             embeddings = decoder.embed_tokens(data.ids)  # (B, S, W)
             shown = (data.ids == IMAGE)[..., None].expand_as(embeddings)
             outputs = decoder(
-                inputs_embeds=embeddings.masked_scatter(shown, seen.pooler_output.to(embeddings.dtype)),
+                inputs_embeds=embeddings.masked_scatter(shown, squares.to(embeddings.dtype)),
                 position_ids=data.positions,
                 attention_mask=(data.ids != PAD).long(),
                 output_attentions=True,
@@ -167,9 +177,17 @@ class Reader(nn.Module):
         ignored = {"ignore_index": objectives.IGNORED}
         return (
             letters,
+            weighted(slots, data.slots.flatten()),
             functional.cross_entropy(logits.float().flatten(0, 1), data.labels.flatten(), **ignored),
             functional.nll_loss(looks.flatten(0, 1), data.looked.flatten(), **ignored),
         )
+
+
+def weighted(logits: Tensor, letters: Tensor) -> Tensor:
+    """Cross-entropy (N,V) of letters (N), in which those without a letter count little."""
+    weight = torch.where(letters == PAD, EMPTY, 1.0)
+    loss = functional.cross_entropy(logits.float(), letters, reduction="none")
+    return (loss * weight).sum() / weight.sum()
 
 
 @lru_cache(1)
@@ -184,36 +202,46 @@ def drawn(number: int, lines: bool, fonts: tuple[tuple[Path, Path], ...]) -> lis
 
 
 @torch.inference_mode()
-def answer(model: Network, picture: Image.Image, question: str) -> str:
-    """The greedy answer to a question about a picture, whose sides are whole squares."""
-    pixels = torch.from_numpy(patches(np.asarray(picture)))
-    grid = torch.tensor([[1, picture.height // PATCH, picture.width // PATCH]])
-    ids = torch.tensor([[*BEFORE, *[IMAGE] * (len(pixels) // 4), CLOSE, TOKENS[question], *REPLY]])
-    result = model.generate(
-        input_ids=ids, attention_mask=torch.ones_like(ids), pixel_values=pixels, image_grid_thw=grid,
-        mm_token_type_ids=(ids == IMAGE).int(), max_new_tokens=LONGEST, do_sample=False,
-    )  # fmt: skip
-    names = [*SPECIAL, *PHRASES, *LETTERS]
-    return "".join(names[i] for i in result[0, ids.shape[1] :].tolist() if i >= len(SPECIAL))
+def answers(model: Network, asked: list[tuple[Image.Image, str]]) -> list[str]:
+    """The greedy answers to questions about pictures, whose sides are whole squares."""
+    names, result = list(TOKENS), []
+    for first in range(0, len(asked), BATCH):
+        rows = asked[first : first + BATCH]
+        pixels = [patches(np.asarray(picture)) for picture, _ in rows]
+        prompts = [prompt(len(some) // 4, question) for some, (_, question) in zip(pixels, rows, strict=True)]
+        longest = max(map(len, prompts))
+        ids = torch.tensor([[PAD] * (longest - len(one)) + one for one in prompts])
+        outputs = model.generate(
+            input_ids=ids, attention_mask=ids.ne(PAD).long(), mm_token_type_ids=ids.eq(IMAGE).int(),
+            pixel_values=torch.from_numpy(np.concatenate(pixels)),
+            image_grid_thw=torch.tensor([[1, one.height // PATCH, one.width // PATCH] for one, _ in rows]),
+            max_new_tokens=LONGEST, do_sample=False,
+        )  # fmt: skip
+        result += [
+            "".join(names[number] for number in row if number >= len(SPECIAL))
+            for row in outputs[:, longest:].tolist()
+        ]
+    return result
 
 
-def scores(
-    model: transformers.Qwen2VLForConditionalGeneration, prints: dict[str, list[Print]]
-) -> dict[str, str]:
+def scores(model: Network, prints: dict[str, list[Print]]) -> dict[str, str]:
     """Exact matches and the error rate of letters, of each kind of print and question."""
     rows = {}
     for kind, some in prints.items():
+        some = sorted(some, key=lambda one: one.picture.width * one.picture.height)
         for question in QUESTIONS:
             pairs = [
-                (one.text, answer(model, drawing.picture, question))
-                for drawing in some
-                for one in drawing.answers
-                if one.question == question
+                (one.picture, answer.text)
+                for one in some
+                for answer in one.answers
+                if answer.question == question
             ]
             if pairs:
-                expected, texts = zip(*pairs, strict=True)
-                rows[f"{kind}: {question} exact match"] = f"{metrics.exact_match(expected, texts):.1%}"
-                rows[f"{kind}: {question} character error rate"] = (
+                texts = answers(model, [(picture, question) for picture, _ in pairs])
+                expected = [text for _, text in pairs]
+                about = f"{kind}s, {question!r}"
+                rows[f"exact match, {about}"] = f"{metrics.exact_match(expected, texts):.1%}"
+                rows[f"character error rate, {about}"] = (
                     f"{metrics.character_error_rate(expected, texts):.2%}"
                 )
     return rows
@@ -257,7 +285,7 @@ def write_example(folder: Path, fonts: Path) -> None:
 
 CARD = """
 A Qwen2-VL of {parameters:,} parameters: an image encoder and a decoder of four layers and hidden size 128
-each. It reads a line, a few lines, a small table or a receipt, in letters of 13 to 20 pixels, and answers
+each. It reads a line, a small table or a receipt, in letters of 13 to 20 pixels, and answers
 three questions: "What is written here?", "What is the total?" and "What is the date?". Each of the three is
 one token, and it knows no other question. Pictures of more than {most:,} pixels are made smaller.
 
@@ -287,8 +315,9 @@ def main(folder: Path, steps: int, tested: int, fonts: Path, example: Path) -> N
     def loss_of(step: int) -> Tensor:
         number, turn = divmod(step, SORTED)
         data = drawn(number, step < LINES_ALONE * steps, faces)[turn]
-        letters, *decoded = reader.losses(data, decoded=step >= PATCHES_ALONE * steps)
-        return GUIDANCE[0] * letters + (decoded[0] + GUIDANCE[1] * decoded[1] if decoded else 0.0)
+        stage = "patches" if step < PATCHES_ALONE * steps else "words" if step < FIXED * steps else "all"
+        losses = reader.losses(data, stage)
+        return sum(loss * weight for loss, weight in zip(losses, GUIDANCE, strict=False))
 
     optimizer = optimisation.adamw(reader, RATE, decay=0.05, beta2=0.98)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / WARM, (steps - step) / (COOL * steps), 1.0))
