@@ -67,9 +67,7 @@ GUIDANCE = (
     1.0,
 )  # weights of the losses of letters on patches and in squares, of answers, of looking
 BATCH, SORTED = 32, 4  # prints of a step of lines; steps whose prints are sorted by size
-PATCHES_ALONE = 0.2909  # the first fraction of the steps, which train the image encoder with the guide
-FIXED = 0.5  # the first fraction of the steps, after which the encoder is trained with the decoder
-LINES_ALONE = 0.5  # the first fraction of the steps, of lines
+PATCHES, WORDS = 0.3, 0.45  # the first fractions of the steps, whose stages are `patches`, then `words`
 EMPTY = 0.2  # the weight of patches without a letter
 MIXED = ["line"] * 12 + ["receipt"] * 8  # prints of a step, after that
 LONGEST, CONTEXT = 120, 1024  # letters of an answer, tokens of all
@@ -300,7 +298,7 @@ typefaces that no training picture has; an exact match is of the whole text, wit
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
-@click.option("--steps", default=2200, show_default=True, help="Steps of training.")
+@click.option("--steps", default=2400, show_default=True, help="Steps of training.")
 @click.option("--tested", default=200, show_default=True, help="Prints of each kind to evaluate on.")
 @click.option("--fonts", type=click.Path(path_type=Path), default=_pages.FONTS, help="Folder of fonts.")
 @click.option("--example", type=click.Path(path_type=Path), default=EXAMPLE, help="Folder of examples.")
@@ -313,27 +311,32 @@ def main(folder: Path, steps: int, tested: int, fonts: Path, example: Path) -> N
     print(f"{_loop.parameters(reader.model):,} parameters", flush=True)
 
     def loss_of(step: int) -> Tensor:
+        stage = "patches" if step < PATCHES * steps else "words" if step < WORDS * steps else "all"
         number, turn = divmod(step, SORTED)
-        data = drawn(number, step < LINES_ALONE * steps, faces)[turn]
-        stage = "patches" if step < PATCHES_ALONE * steps else "words" if step < FIXED * steps else "all"
+        data = drawn(number, stage != "all", faces)[turn]
         losses = reader.losses(data, stage)
         return sum(loss * weight for loss, weight in zip(losses, GUIDANCE, strict=False))
 
     optimizer = optimisation.adamw(reader, RATE, decay=0.05, beta2=0.98)
     schedule = LambdaLR(optimizer, lambda step: min((step + 1) / WARM, (steps - step) / (COOL * steps), 1.0))
-    _loop.train(reader, loss_of, optimizer, schedule, steps, part, reader.model.config, average_last=AVERAGED)
-    reader.model.half().save_pretrained(part)
+    about = reader.model.config
+    _loop.train(reader, loss_of, optimizer, schedule, steps, part, about, average_last=AVERAGED)
+    count = round(steps * (WORDS * BATCH + (1 - WORDS) * len(MIXED)))
+    publish(reader.model, part, tested, count, fonts)
+    write_example(example, fonts)
+    _loop.finish(part, folder)
+
+
+def publish(model: Network, part: Path, tested: int, count: int, fonts: Path) -> None:
+    """Write the checkpoint of a model that was trained on `count` pictures, with its scores."""
+    model.half().save_pretrained(part)
     write_processor(part)
     saved = transformers_loading.model_from_pretrained(KIND, part, dtype=torch.float32).eval()
     rows = scores(saved, unseen(tested, fonts))
     print(rows, flush=True)
-    write_example(example, fonts)
-    count = round(steps * (LINES_ALONE * BATCH + (1 - LINES_ALONE) * len(MIXED)))
-    text = CARD.format(parameters=_loop.parameters(reader.model), count=count, tested=tested, most=MOST)
-    _loop.write_card(
-        part, "Reads pictures of text", text, "python tools/train/picture_reader.py", rows, EXAMPLES
-    )
-    _loop.finish(part, folder)
+    text = CARD.format(parameters=_loop.parameters(model), count=count, tested=tested, most=MOST)
+    title, command = "Reads pictures of text", "python tools/train/picture_reader.py"
+    _loop.write_card(part, title, text, command, rows, EXAMPLES)
 
 
 if __name__ == "__main__":
