@@ -67,7 +67,7 @@ GUIDANCE = (
     1.0,
 )  # weights of the losses of letters on patches and in squares, of answers, of looking
 BATCH, SORTED = 32, 4  # prints of a step of lines; steps whose prints are sorted by size
-PATCHES, WORDS = 0.3, 0.45  # the first fractions of the steps, whose stages are `patches`, then `words`
+PATCHES, WORDS = 0.25, 0.37  # the first fractions of the steps, whose stages are `patches`, then `words`
 EMPTY = 0.2  # the weight of patches without a letter
 MIXED = ["line"] * 12 + ["receipt"] * 8  # prints of a step, after that
 LONGEST, CONTEXT = 120, 1024  # letters of an answer, tokens of all
@@ -169,15 +169,15 @@ class Reader(nn.Module):
                 output_attentions=True,
                 use_cache=False,
             )
-            logits = self.model.lm_head(outputs.last_hidden_state)
+            answered = data.labels != objectives.IGNORED
+            logits = self.model.lm_head(outputs.last_hidden_state[answered])  # (M, V)
         layer, head = GUIDED
         looks = (outputs.attentions[layer][:, head].float() + 1e-6).log()  # (B, S, S)
-        ignored = {"ignore_index": objectives.IGNORED}
         return (
             letters,
             weighted(slots, data.slots.flatten()),
-            functional.cross_entropy(logits.float().flatten(0, 1), data.labels.flatten(), **ignored),
-            functional.nll_loss(looks.flatten(0, 1), data.looked.flatten(), **ignored),
+            functional.cross_entropy(logits.float(), data.labels[answered]),
+            functional.nll_loss(looks.flatten(0, 1), data.looked.flatten(), ignore_index=objectives.IGNORED),
         )
 
 
@@ -298,7 +298,7 @@ typefaces that no training picture has; an exact match is of the whole text, wit
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path), default=FOLDER)
-@click.option("--steps", default=2400, show_default=True, help="Steps of training.")
+@click.option("--steps", default=5000, show_default=True, help="Steps of training.")
 @click.option("--tested", default=200, show_default=True, help="Prints of each kind to evaluate on.")
 @click.option("--fonts", type=click.Path(path_type=Path), default=_pages.FONTS, help="Folder of fonts.")
 @click.option("--example", type=click.Path(path_type=Path), default=EXAMPLE, help="Folder of examples.")
