@@ -17,7 +17,6 @@ TOOL = {
         },
     },
 }
-RECEIPT = "tests/data/receipts/receipt.png"
 REQUEST, RESULT = "What is the weather in Lisbon?", "21 degrees, sunny"
 
 
@@ -26,8 +25,7 @@ class Scene:
     """A checkpoint that becomes the bundle demo/NAME, and the commands that run it.
 
     `commands` are arguments of txexport, in which "{bundle}" is the bundle. `verify` and `export` are further
-    arguments of these. `picture` is drawn by the commands in the folder demo; `image` and `sound` are read by
-    them.
+    arguments of these. `picture` is drawn by the commands in the folder demo, `sound` is read by them.
     """
 
     name: str
@@ -38,7 +36,6 @@ class Scene:
     export: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
     picture: str | None = None
-    image: Path | None = None
     sound: Path | None = None
     chats: bool = False
 
@@ -105,17 +102,5 @@ SCENES = [
         (("detect", "{bundle}", "tests/data/pages/page.png", "--draw", "{folder}/page-found.png"),),
         verify=QUICK,
         picture="page-found.png",
-    ),
-    Scene(
-        "reader",
-        "A receipt is read",
-        "models/pretrained/picture-reader",
-        "A receipt was read, and its total found, in a typeface that the model never saw.",
-        (
-            ("ask-image", "{bundle}", RECEIPT, "--question", "What is written here?"),
-            ("ask-image", "{bundle}", RECEIPT, "--question", "What is the total?"),
-        ),
-        verify=QUICK,
-        image=Path(RECEIPT),
     ),
 ]  # fmt: skip
