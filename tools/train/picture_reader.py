@@ -200,11 +200,11 @@ def drawn(number: int, lines: bool, fonts: tuple[tuple[Path, Path], ...]) -> lis
 
 
 @torch.inference_mode()
-def answers(model: Network, asked: list[tuple[Image.Image, str]]) -> list[str]:
+def answers(model: Network, questions: list[tuple[Image.Image, str]]) -> list[str]:
     """The greedy answers to questions about pictures, whose sides are whole squares."""
     names, result = list(TOKENS), []
-    for first in range(0, len(asked), BATCH):
-        rows = asked[first : first + BATCH]
+    for first in range(0, len(questions), BATCH):
+        rows = questions[first : first + BATCH]
         pixels = [patches(np.asarray(picture)) for picture, _ in rows]
         prompts = [prompt(len(some) // 4, question) for some, (_, question) in zip(pixels, rows, strict=True)]
         longest = max(map(len, prompts))
