@@ -19,6 +19,7 @@ import completer
 import finder
 import listener
 import numpy as np
+import picture_reader
 import proofreader
 import pytest
 import reader
@@ -281,6 +282,7 @@ def test_passages_go_along_with_the_licence_of_python():
         ("listener", listener.EXAMPLES),
         ("page-finder", finder.EXAMPLES),
         ("page-segmenter", segmenter.EXAMPLES),
+        ("picture-reader", picture_reader.EXAMPLES),
     ],
 )
 def test_cards_say_what_the_licence_is(name, examples):
