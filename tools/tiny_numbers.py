@@ -119,7 +119,6 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "vipllava": {"vision_feature_layers": [-1, -2]},
     "xmod": {"default_language": "en_XX"},
     "dbrx": {"attn_config": {"rope_theta": 10000.0}},
-    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "sam_hq": {"prompt_encoder_config": {"image_embedding_size": 4}, "vision_config": {"num_pos_feats": 16}},
     "sam3_tracker": {"vision_config": {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]}},
     "sapiens2": {"num_key_value_heads_per_layer": [4, 4], "num_key_value_attention_heads": 4},

@@ -30,8 +30,10 @@ def encoder_block(
 ) -> tuple[ir.Value, ...]:
     """Attention over the whole sequence, then feed-forward (Vaswani et al. 2017, 3.1).
 
-    x (B,S,W), the other inputs of attention -> y (B,S,W), and if `weighted` weights (B,N,S,S).
+    x (B,S,W), the other inputs of attention -> y (B,S,W), and if `weighted` weights (B,N,S,S). Among them are
+    seen_k and seen_v (B,K,E,H) of an image to which the layer attends.
     """
+    image = {"mask": None, "k": context.pop("seen_k", None), "v": context.pop("seen_v", None)}
     inner, weights = _before_attention(spec, g, x), []
     kind = type(spec.attention)
     if kind in WEIGHING_ATTENTIONS:
@@ -40,6 +42,8 @@ def encoder_block(
     else:
         mixed = SPARSE_ATTENTIONS[kind](spec.attention, g / "attention", inner, **context)
     attended = _attended(spec, g, x, mixed)  # (B, S, W)
+    if spec.cross_attention is not None:
+        attended, *_ = _crossed(spec, weighted, Cache.DYNAMIC, g, attended, image)  # (B, S, W)
     y = _fed(spec, g, x, attended)  # (B, S, W)
     return y, *weights
 

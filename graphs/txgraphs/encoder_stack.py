@@ -1,6 +1,6 @@
 """Encoders: stacks that read a whole sequence, image or sound at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import onnx_ir as ir
 
@@ -54,8 +54,12 @@ def encoder(
     inputs: dict[str, ir.Value],
     given: Given,
     stack: str = "encoder",
+    cross: Sequence[tuple[ir.Value, ...]] = (),
 ) -> ir.Value:
-    """A stack that reads a whole sequence at once; the twin of txmodels' Encoder."""
+    """A stack that reads a whole sequence at once; the twin of txmodels' Encoder.
+
+    `cross` has keys and values (B,K,E,H) of the image to which each layer attends, if there is one.
+    """
     input_ids, attention_mask = inputs[names.INPUT_IDS], inputs[names.ATTENTION_MASK]
     op, padding = graph.op, spec.embedding.position.pad_token_id
     start = op.Expand(graph.constant("start", [0]), op.Shape(input_ids, start=0, end=1))  # (B)
@@ -79,8 +83,9 @@ def encoder(
     x = embedded(spec, graph, stack, inputs, places)  # (B, S, W)
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, biased[layer], rotations, relative)
+        image: Values = dict(zip(("seen_k", "seen_v"), cross[layer], strict=True)) if cross else {}
         given.hidden(x)
-        x = _through(block, graph / f"{stack}.layers.{layer}", x, context, given)
+        x = _through(block, graph / f"{stack}.layers.{layer}", x, image | context, given)
     y = final_normed(spec, graph, stack, x, given)
     if not spec.masked_output:
         return y
@@ -160,7 +165,7 @@ def _through(
     block: BlockSpec,
     place: Place,
     x: ir.Value,
-    context: dict[str, ir.Value | None],
+    context: Values,
     given: Given,
 ) -> ir.Value:
     """x (B,S,W) -> what an encoder's layer makes of it (B,S,W)."""

@@ -22,6 +22,8 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
         share, choice = _corrected(spec, g, scores)
     elif spec.jitter is not None:
         share, choice = _near_ones(spec, g, scores, spec.jitter)
+    elif spec.sigmoid:
+        share, choice = _sigmoid(spec, g, scores)
     else:
         if not spec.normalised:
             scores = op.Softmax(scores, axis=-1, name="scores")
@@ -44,6 +46,16 @@ def _corrected(spec: ExpertsSpec, g: Body, scores: ir.Value) -> tuple[ir.Value, 
     if spec.normalised:
         total = op.ReduceSum(share, op.Constant(value_ints=[1]))  # (B*S, 1)
         share = op.Div(share, op.Add(total, op.Constant(value_float=spec.sum_eps)))
+    return share, choice
+
+
+def _sigmoid(spec: ExpertsSpec, g: Body, scores: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """scores (B*S,experts) -> sigmoids of the best, and their indices, both (B*S,C)."""
+    op = g.op
+    best, choice = op.TopK(scores, op.Constant(value_ints=[spec.top_k]), name=["best", "choice"])  # (B*S, C)
+    share = op.Sigmoid(best, name="share")
+    if spec.normalised:
+        share = op.Div(share, op.ReduceSum(share, op.Constant(value_ints=[1])))
     return share, choice
 
 

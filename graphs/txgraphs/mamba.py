@@ -1,5 +1,7 @@
 """Selective state spaces, in place of attention."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx_ir as ir
 
@@ -8,6 +10,7 @@ from txgraphs._component import Body, component
 from txgraphs.activation import softplus
 from txgraphs.causal_convolution import causal_convolution
 from txgraphs.linear import linear
+from txgraphs.norm import norm
 from txgraphs.position import asked
 from txgraphs.selective_scan import selective_scan
 
@@ -36,8 +39,7 @@ def mamba(
     x = op.Mul(mixed, op.Sigmoid(mixed), name="x")  # (B, S, I)
     selected, widths = linear(False, g / "select", x), op.Constant(value_ints=list(spec.widths))
     parts = op.Split(selected, widths, axis=2, name=["steps", "b", "c"])
-    sized = zip(parts, spec.widths, strict=True)
-    steps, b, c = (scaled(spec.norm_eps, g, one, size) for one, size in sized)  # (B, S, R), (B, S, D)
+    steps, b, c = _normalised(spec, g, parts)  # (B, S, R), (B, S, D)
     steps = op.Mul(g.call(softplus, linear(True, g / "step", steps)), real, name="steps")  # (B, S, I)
     rate = op.Neg(op.Exp(g.weight("rate")))
     written = op.Mul(x, steps, name="written")
@@ -46,6 +48,14 @@ def mamba(
     read, gate = (asked(g, one, logits_indices) for one in (read, gate))  # (B, L, I)
     gated = op.Mul(read, op.Mul(gate, op.Sigmoid(gate)), name="gated")
     return linear(spec.bias, g / "output", gated), conv, ssm
+
+
+def _normalised(spec: MambaSpec, g: Body, parts: Sequence[ir.Value]) -> list[ir.Value]:
+    """The step's numbers (B,S,R), b and c (B,S,D) -> normalised, or as they are."""
+    if spec.norms is None:
+        return [scaled(spec.norm_eps, g, one, size) for one, size in zip(parts, spec.widths, strict=True)]
+    names = "step_norm", "b_norm", "c_norm"
+    return [norm(kind, g / name, one) for kind, name, one in zip(spec.norms, names, parts, strict=True)]
 
 
 def scaled(eps: float | None, g: Body, x: ir.Value, size: int) -> ir.Value:

@@ -183,13 +183,19 @@ class EncoderBlock(_Block):
         super().__init__(spec, attention, weighted)
 
     def forward(self, x: Tensor, **context: Tensor | None) -> tuple[Tensor, ...]:
-        """x (B,S,W), the other inputs of attention -> y (B,S,W), and if `weighted` weights (B,N,S,S)."""
+        """x (B,S,W), the other inputs of attention -> y (B,S,W), and if `weighted` weights (B,N,S,S).
+
+        Among them are seen_k and seen_v (B,K,E,H) of an image to which the layer attends.
+        """
+        image = {"mask": None, "k": context.pop("seen_k", None), "v": context.pop("seen_v", None)}
         inner, weights = self._before_attention(x), []
         if type(self.spec.attention) in WEIGHING_ATTENTIONS:
             mixed, *weights = self.attention(inner, **context)
         else:
             mixed = self.attention(inner, **context)
         attended = self._attended(x, mixed)  # (B, S, W)
+        if self.spec.cross_attention is not None:
+            attended, *_ = self._crossed(attended, image)  # (B, S, W)
         y = self._fed(x, attended)  # (B, S, W)
         return y, *weights
 

@@ -1,5 +1,7 @@
 """Encoders: stacks that read a whole sequence, image or sound at once."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -51,11 +53,13 @@ class Encoder(Stack):
         given: Given | None = None,
         inputs_embeds: Tensor | None = None,
         image_features: Tensor | None = None,
+        cross: Sequence[tuple[Tensor, Tensor]] = (),
     ) -> Tensor:
         """All (B,S) -> last_hidden_state (B,S,W); `given` is filled with what layers give.
 
         With inputs_embeds (B,S,W), these stand in place of the embedding of the ids. image_features (N,W) are
-        those of the images among the tokens.
+        those of the images among the tokens. `cross` has keys and values (B,K,E,H) of the image to which each
+        layer attends, if there is one.
         """
         given = given or Given()
         tokens: Values = {"attention_mask": attention_mask, "global_attention_mask": global_attention_mask}
@@ -77,9 +81,13 @@ class Encoder(Stack):
             x = self.embedding(input_ids, *tokens_and_images)  # (B, S, W)
         else:
             x = inputs_embeds
-        for block, layer, masks in zip(self.spec.layers, self.layers, biased, strict=True):
+        for number, (block, layer, masks) in enumerate(
+            zip(self.spec.layers, self.layers, biased, strict=True)
+        ):
             given.hidden(x)
-            x, *weights = layer(x, **layer_context(block, tokens, masks, rotations, relative))
+            context = layer_context(block, tokens, masks, rotations, relative)
+            image = dict(zip(("seen_k", "seen_v"), cross[number], strict=True)) if cross else {}
+            x, *weights = layer(x, **image, **context)
             given.weights(*weights)
         y: Tensor = self.final_norm(x)
         given.last(x, y)

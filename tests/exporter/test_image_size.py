@@ -9,6 +9,7 @@ import pytest
 import torch
 import transformers
 from click.testing import CliRunner
+from helpers.often import often
 from helpers.row import CLASSIFY, LABEL, LABELS, MATCH, SEE, Row
 from PIL import Image
 from torch.nn.functional import interpolate
@@ -201,7 +202,10 @@ def test_a_processor_of_squares_makes_no_oblong(checkpoint_of, tmp_path):
         export(source, tmp_path / "out", image_size=(20, 30))
 
 
-@pytest.mark.parametrize("model_type", ANY_SIZE)
+@pytest.mark.parametrize(
+    "model_type",
+    often(ANY_SIZE, slower={*ANY_SIZE} - {"dinov2", "segformer", "detr", "swin"}),
+)
 def test_what_takes_any_size_keeps_its_graphs(model_type, checkpoint_of, bundle_of, tmp_path):
     manifest = export(checkpoint_of(model_type), tmp_path / "out", image_size=44)
     for graph in manifest.every_graph:
@@ -240,7 +244,8 @@ def test_sizes_that_are_none_are_refused(checkpoint_of, tmp_path):
     )
     for model_type in ("mistral3", "lfm2_vl", "qwen2_vl", "siglip2", "mllama"):
         refused(model_type, 30, UnsupportedError, "models of images of one size")
-    refused("layoutlmv3", 30, UnsupportedError, "not supported for layoutlmv3, whose images have one size")
+    for model_type in ("layoutlmv3", "blip"):
+        refused(model_type, 30, UnsupportedError, f"for {model_type}, whose images have one size")
     refused("vit", 1, InputError, "expected at least the patch size")
     refused("vit", (1, 2, 3), InputError, "pixels high and wide")
     refused("vit", 0, InputError, "pixels high and wide")

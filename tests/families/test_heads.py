@@ -72,6 +72,7 @@ UNREAD = {
                 "falcon_h1",
                 "falcon_mamba",
                 "granitemoehybrid",
+                "jamba",
                 "lfm2",
                 "lfm2_moe",
                 "lfm3",
@@ -85,7 +86,9 @@ UNREAD = {
     **{
         (name, "feature-extraction"): DECODED for name in ("gemma3n", "gemma3n_text", "gemma4", "gemma4_text")
     },
-    **{(name, "text-classification"): STATEFUL for name in ("qwen3_5", "qwen3_5_text", "qwen3_next")},
+    **{
+        (name, "text-classification"): STATEFUL for name in ("jamba", "qwen3_5", "qwen3_5_text", "qwen3_next")
+    },
     **{(name, "token-classification"): STATEFUL for name in ("qwen3_5", "qwen3_next")},
     ("qwen3_next", "question-answering"): STATEFUL,
     ("owlv2", "feature-extraction"): "vectors of whole images, which no published checkpoint is for",

@@ -127,6 +127,10 @@ REFUSED = {
         {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e4}}},
         "rope_parameters has no rope_theta of sliding_attention, expected a number",
     ),
+    "jamba": (
+        {"attn_layer_offset": 9},
+        "'attn_layer_offset' is 9, expected 0 or more and less than 'attn_layer_period', which is 3",
+    ),
     "qwen3_next": ({"layer_types": ["conv"] * 4}, "expected linear_attention or full_attention for each of"),
 }
 

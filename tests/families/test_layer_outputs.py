@@ -40,6 +40,8 @@ NO_WEIGHTS = {
     "fnet",
     "convbert",
     "nemotron_h",
+    "granite_swa",
+    "granitemoe_swa",
 }  # between all pairs of tokens
 NO_STATES = {"gemma3n", "gemma3n_text"}  # a token has several vectors
 REST = [
@@ -73,7 +75,14 @@ def check(folder):
     return asked
 
 
-@pytest.mark.parametrize(("model_type", "cache", "opset"), ROWS, ids=str)
+OFTEN = ("bert", "gpt2", "t5", "gemma2", "whisper", "clip")  # in a run of every test
+
+
+@pytest.mark.parametrize(
+    ("model_type", "cache", "opset"),
+    [pytest.param(*row, marks=[] if row[0] in OFTEN else [pytest.mark.slow]) for row in ROWS],
+    ids=str,
+)
 def test_every_layer_equals_transformers(model_type, cache, opset, checkpoint_of, tmp_path):
     export(checkpoint_of(model_type), tmp_path / "out", cache=cache, opset=opset, outputs=OUTPUTS)
     asked = check(tmp_path / "out")
@@ -122,6 +131,16 @@ def test_one_kind_alone(outputs, checkpoint_of, tmp_path):
     names = [port.name for port in manifest.native["model"].outputs]
     assert {name.partition(".")[0] for name in names} == {"last_hidden_state", "pooler_output", outputs}
     assert json.loads((tmp_path / "out/txexport.json").read_text())["form"]["outputs"] == [outputs]
+    assert verify(tmp_path / "out", cases="quick").ok
+
+
+@pytest.mark.parametrize(
+    "model_type", ["granite_swa", pytest.param("granitemoe_swa", marks=pytest.mark.slow)]
+)
+def test_weights_that_the_original_returns_without_sinks(model_type, checkpoint_of, tmp_path):
+    with pytest.raises(UnsupportedError, match="weights of attention without the sinks; leave them out"):
+        export(checkpoint_of(model_type), tmp_path / "out", outputs=["attentions"])
+    export(checkpoint_of(model_type), tmp_path / "out", outputs=["hidden_states"])
     assert verify(tmp_path / "out", cases="quick").ok
 
 

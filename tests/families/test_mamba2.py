@@ -95,7 +95,12 @@ CHANNELS_REFUSED = {
     "hidden_act is not silu": {"hidden_act": "gelu"},
     "rescale_prenorm_residual=True is not supported": {"rescale_prenorm_residual": True},
 }
+SELECTED_REFUSED = {
+    "hidden_act is not silu": {"hidden_act": "gelu"},
+    "no layer has attention": {"attn_layer_period": 9, "attn_layer_offset": 8},
+}
 SETTINGS = [
+    *(("jamba", *one) for one in SELECTED_REFUSED.items()),
     *((family, *one) for family in ("mamba", "falcon_mamba") for one in CHANNELS_REFUSED.items()),
     *(("mamba2", *one) for one in ALONE_REFUSED.items()),
     *(("granitemoehybrid", *one) for one in REFUSED.items()),

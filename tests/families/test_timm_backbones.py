@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import tiny_checkpoint
+from helpers.often import often
 from safetensors.numpy import load_file, save_file
 
 from txexport import export, load, verify
@@ -50,7 +51,9 @@ MODEL_TYPES = {
 }
 
 
-@pytest.fixture(scope="module", params=MODEL_TYPES)
+@pytest.fixture(
+    scope="module", params=often([*MODEL_TYPES], slower=MODEL_TYPES.keys() - {"DetrForSegmentation"})
+)
 def both(request, tmp_path_factory):
     """A checkpoint with transformers' backbone, and the same with timm's names."""
     folder = tmp_path_factory.mktemp("timm")

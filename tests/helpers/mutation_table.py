@@ -29,6 +29,7 @@ from helpers import mutations_of_mixed as mixed
 from helpers import mutations_of_packing as packing
 from helpers import mutations_of_padding as padding
 from helpers import mutations_of_pages as pages
+from helpers import mutations_of_patches as patches
 from helpers import mutations_of_phrases as phrases
 from helpers import mutations_of_pictures as pictures
 from helpers import mutations_of_points as points
@@ -36,6 +37,7 @@ from helpers import mutations_of_poses as poses
 from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_pyramids as pyramids
 from helpers import mutations_of_queries as queries
+from helpers import mutations_of_questions as questions
 from helpers import mutations_of_segment_queries as segment_queries
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
@@ -93,6 +95,7 @@ OVER_DINOV2 = {
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "blip, questions": Row("blip", "BlipForQuestionAnswering", CONVERSE),
     "xlm, labels": Row("xlm", "XLMForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     "dab-detr, patterns": Row(
         "dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", {"num_patterns": 2}
@@ -413,6 +416,15 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ),
     ("mamba", "dynamic", "model"): (spaces.scan_not_carried, spaces.rows_of_padding_decay),
     ("falcon_mamba", "static", "model"): (spaces.selected_without_norm, spaces.ungated_channels),
+    ("jamba", "static", "model"): (
+        spaces.scan_not_carried,
+        spaces.rows_of_padding_decay,
+        spaces.selected_exchanged,
+        spaces.selected_without_scale,
+        spaces.inputs_not_skipped,
+        family.worst_experts,
+    ),
+    ("jamba", "dynamic", "model"): (spaces.scan_not_carried, spaces.rows_of_padding_decay),
     ("mamba2", "static", "model"): (
         spaces.state_not_carried,
         spaces.padding_in_a_state,
@@ -472,7 +484,19 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.drop_positions_of_latents,
     ),
     ("ernie4_5_moe", "static", "model"): (family.uncorrected_choice, family.sigmoid_scores),
+    ("exaone_moe", "static", "model"): (
+        family.uncorrected_choice,
+        family.worst_experts,
+        common.wider_window,
+    ),
+    ("cohere2_moe", "static", "model"): (family.worst_experts, common.wider_window),
     ("flex_olmo", "static", "model"): (family.swap_experts,),
+    ("granite_swa", "static", "model"): (
+        family.drop_sinks,
+        family.local_for_global,
+        common.unscaled_embedding,
+    ),
+    ("granitemoe_swa", "static", "model"): (family.drop_sinks, family.swap_experts),
     ("gpt_oss", "static", "model"): (
         family.drop_sinks,
         family.unclipped_gate,
@@ -1289,6 +1313,32 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         pictures.another_image_token,
         pictures.zeros_without_images,
     ),
+    ("pix2struct", "static", "encoder_model"): (
+        common.ignore_mask,
+        patches.columns_for_rows_of_patches,
+        patches.one_row_earlier,
+        patches.tables_exchanged,
+        patches.patches_without_columns,
+        common.swap_layers,
+        common.drop_final_norm,
+    ),
+    ("pix2struct", "static", "decoder_model"): (
+        common.ignore_mask,
+        common.stale_cross_cache,
+        common.swap_cross_keys_and_values,
+    ),
+    ("blip, questions", "static", "vision_encoder"): (pictures.images_exchanged,),
+    ("blip, questions", "static", "encoder_model"): (
+        common.ignore_mask,
+        questions.images_of_other_rows,
+        questions.last_patch_unseen,
+        questions.first_layer_s_image,
+        questions.other_layer_s_seen_weights,
+        questions.seen_keys_for_values,
+        questions.image_without_residual,
+        questions.image_unnormed,
+    ),
+    ("blip, questions", "static", "decoder_model"): (common.ignore_mask,),
     ("llava", "static", "vision_encoder"): (
         pictures.last_vector_skipped,
         pictures.patches_in_reverse,

@@ -161,6 +161,11 @@ def selected_without_norm(model):
     drop(node(function(model, "mamba"), "RMSNormalization", 1))
 
 
+def selected_without_scale(model):
+    """The vector that writes, as it is selected, without its norm and scale."""
+    drop(node(function(model, "mamba"), "norm", 1))
+
+
 def ungated_channels(model):
     """Outputs without their gate."""
     drop(producer(function(model, "mamba"), "gated"))

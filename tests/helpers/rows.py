@@ -259,11 +259,26 @@ GLM_4_5 = {"use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2, "
 UNWINDOWED = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "num_hidden_layers": 3} | FULL
 YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
 DOTS = {"n_group": 5, "topk_group": 2, "norm_topk_prob": True, "routed_scaling_factor": 1.7}
+NORTH = {
+    **{"expert_selection_fn": "sigmoid", "num_shared_experts": 0, "rms_norm_eps": 1e-3},
+    **{"prefix_dense_sliding_window_pattern": 2, "prefix_dense_intermediate_size": None},
+    **{"mlp_layer_types": ["dense", "dense", "sparse", "sparse"], "attention_bias": True},
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+}
 DOTS |= {"attention_bias": True, "n_routed_experts": 10}
+EXAONE_EXPERTS = {
+    **{"n_group": 3, "topk_group": 2, "num_experts": 6, "norm_topk_prob": False, "num_shared_experts": 1},
+    **{"routed_scaling_factor": 1.7, "mlp_layer_types": ["sparse", "dense", "sparse", "dense"]},
+    **{"tie_word_embeddings": True, "layer_types": ["full_attention", *["sliding_attention"] * 3]},
+}
 GLM_FLASH = {"n_group": 1, "topk_group": 1, "rope_interleave": False, "norm_topk_prob": False}
 ERNIE = UNTIED | {"moe_layer_interval": 2, "moe_num_shared_experts": 0, "use_bias": True}
 SOLAR = {"attention_bias": True, "routed_scaling_factor": 1.7, "n_shared_experts": 2}
 FLEXIBLE = {"norm_topk_prob": True, "attention_bias": True}
+ONE_THETA = {
+    **{"layer_rope_theta": None, "attention_bias": True, "num_hidden_layers": 3},
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+}
 UNSHARED = {"shared_intermediate_size": 0}
 NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
 SOME_DENSE = {"mlp_only_layers": [0], "norm_topk_prob": False, "attention_bias": True}
@@ -290,6 +305,10 @@ FOUR_GROUPS = {"mamba_n_groups": 4, "mamba_conv_bias": False, "mlp_bias": True}
 MAMBA_TIED = {
     **{"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "conv_kernel": 4},
     "time_step_rank": "auto",
+}
+JAMBA_DENSE = {
+    **{"num_experts": 1, "tie_word_embeddings": True, "mamba_proj_bias": True, "mamba_conv_bias": False},
+    **{"mamba_d_conv": 4, "mamba_dt_rank": "auto", "attn_layer_period": 2, "attn_layer_offset": 0},
 }
 MAMBA2_TIED = {"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "n_groups": 1}
 PLAIN_LFM3 = {
@@ -448,6 +467,8 @@ DECODERS = [
     Row("mamba", "MambaForCausalLM", GENERATE),
     Row("mamba", "MambaForCausalLM", GENERATE, "tied, biases, kernel of 4", MAMBA_TIED),
     Row("falcon_mamba", "FalconMambaForCausalLM", GENERATE),
+    Row("jamba", "JambaForCausalLM", GENERATE),
+    Row("jamba", "JambaForCausalLM", GENERATE, "without experts, tied, biases, kernel of 4", JAMBA_DENSE),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm before the gate, one group", GATE_LAST),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),
@@ -487,6 +508,9 @@ DECODERS = [
     Row("dots1", "Dots1ForCausalLM", GENERATE),
     Row("dots1", "Dots1ForCausalLM", GENERATE, "groups, normalised, scaled, biases", DOTS),
     Row("dots1", "Dots1Model", FEATURES, slow=True),
+    Row("exaone_moe", "ExaoneMoeForCausalLM", GENERATE),
+    Row("exaone_moe", "ExaoneMoeForCausalLM", GENERATE, "groups, some dense layers, tied", EXAONE_EXPERTS),
+    Row("exaone_moe", "ExaoneMoeModel", FEATURES, slow=True),
     Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE),
     Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE, "one group, halves", GLM_FLASH),
     Row("glm4_moe_lite", "Glm4MoeLiteModel", FEATURES, slow=True),
@@ -514,6 +538,9 @@ DECODERS = [
     Row("cohere", "CohereModel", FEATURES),
     Row("cohere2", "Cohere2ForCausalLM", GENERATE),
     Row("cohere2", "Cohere2Model", FEATURES),
+    Row("cohere2_moe", "Cohere2MoeForCausalLM", GENERATE),
+    Row("cohere2_moe", "Cohere2MoeForCausalLM", GENERATE, "sigmoid, RMS norms, none shared", NORTH),
+    Row("cohere2_moe", "Cohere2MoeModel", FEATURES, slow=True),
     Row("deepseek_v2", "DeepseekV2ForCausalLM", GENERATE),
     Row("deepseek_v2", "DeepseekV2ForCausalLM", GENERATE, "groups, yarn, whole queries", V2_GROUPED),
     Row("deepseek_v2", "DeepseekV2ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
@@ -560,6 +587,18 @@ DECODERS = [
     ),
     Row("granite", "GraniteForCausalLM", GENERATE),
     Row("granite", "GraniteModel", FEATURES),
+    Row("granite_swa", "GraniteSWAForCausalLM", GENERATE),
+    Row("granite_swa", "GraniteSWAForCausalLM", GENERATE, "one theta, biases, untied", ONE_THETA | UNTIED),
+    Row("granite_swa", "GraniteSWAModel", FEATURES, slow=True),
+    Row("granitemoe_swa", "GraniteMoeSWAForCausalLM", GENERATE),
+    Row(
+        "granitemoe_swa",
+        "GraniteMoeSWAForCausalLM",
+        GENERATE,
+        "shared network, one theta, tied",
+        ONE_THETA | TIED | {"shared_intermediate_size": 50},
+    ),
+    Row("granitemoe_swa", "GraniteMoeSWAModel", FEATURES, slow=True),
     Row("granitemoe", "GraniteMoeForCausalLM", GENERATE),
     Row("granitemoe", "GraniteMoeModel", FEATURES),
     *decoder("hunyuan_v1_dense", "HunYuanDenseV1"),
@@ -945,6 +984,15 @@ NARROWER_IMAGES = {
     "vision_config": {"hidden_size": 36, "hidden_act": "relu"},
     "text_config": {"encoder_hidden_size": 36, "hidden_act": "relu"},
 }
+PIX2STRUCT = "Pix2StructForConditionalGeneration"
+SHALLOW_PATCHES = {
+    "vision_config": {"dense_act_fn": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+    "text_config": {"dense_act_fn": "relu", "layer_norm_epsilon": 1e-3, "num_layers": 1},
+}
+SHALLOW_QUESTIONS = {
+    "vision_config": {"hidden_act": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+    "text_config": {"hidden_act": "relu", "layer_norm_eps": 1e-3, "num_hidden_layers": 1},
+}
 DONUT = {
     "encoder": tiny_checkpoint.SWIN | {"model_type": "donut-swin", "num_attention_heads": [2, 3, 4]},
     "decoder": tiny_checkpoint.SPEECH["decoder"] | {"scale_embedding": True},
@@ -1257,6 +1305,11 @@ OTHERS = [
     Row("mllama", "MllamaForConditionalGeneration", CONVERSE, "the first layer attends", FIRST_ATTENDS),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE),
     Row("blip", "BlipForConditionalGeneration", DESCRIBE, "narrower images, ReLU", NARROWER_IMAGES),
+    Row("blip", "BlipForQuestionAnswering", CONVERSE),
+    Row("blip", "BlipForQuestionAnswering", CONVERSE, "ReLU, one layer, eps", SHALLOW_QUESTIONS),
+    Row("pix2struct", PIX2STRUCT, DESCRIBE),
+    Row("pix2struct", PIX2STRUCT, DESCRIBE, "ReLU, one layer, eps", SHALLOW_PATCHES),
+    Row("pix2struct", PIX2STRUCT, CONVERSE, "questions above images", {"is_vqa": True}),
     Row("donut-swin", "DonutSwinModel", SEE),
     Row("vision-encoder-decoder", "VisionEncoderDecoderModel", DESCRIBE, "Donut", DONUT),
     Row("clip", "CLIPModel", MATCH, "first releases' mark, gelu", FIRST_MARK),

@@ -70,8 +70,8 @@ def told(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "cases"),
     [
-        *((name, "quick" if name in QUICKLY else "full") for name in SHIPPED),
-        *(pytest.param(name, "full", marks=pytest.mark.slow) for name in QUICKLY),
+        *((name, "quick") for name in SHIPPED),
+        *(pytest.param(name, "full", marks=pytest.mark.slow) for name in SHIPPED),
     ],
 )
 def test_proved_equal_to_the_original(name, cases, bundle_of):
@@ -258,14 +258,18 @@ def test_reader_answers_about_pictures_in_unseen_fonts_as_they_were_drawn(bundle
 
 
 INTEGERS = ["int8", "int8-fast", "int4", "int4-fast"]
-QUICKER = ("code-tagger", "listener")  # in formats that other checkpoints and tests/formats cover too
+QUICKER = ("code-tagger", "number-translator")  # in a run of every test
 HALVES = ["float16", "bfloat16", "int4-128", "int4-128-fast"]
 
 
 @pytest.mark.parametrize(
     ("name", "dtypes"),
     [
-        *((name, INTEGERS) for name in SHIPPED if name != "page-finder"),
+        *(
+            pytest.param(name, INTEGERS, marks=[] if name in QUICKER else [pytest.mark.slow])
+            for name in SHIPPED
+            if name != "page-finder"
+        ),
         *(
             pytest.param(name, HALVES, marks=[] if name in QUICKER else [pytest.mark.slow])
             for name in SHIPPED

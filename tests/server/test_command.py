@@ -46,7 +46,7 @@ def command(folder, *options):
 
 
 @pytest.mark.parametrize("begun", [POST, b"POST /v1/comp", b""], ids=["body", "head", "none"])
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("sent", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_half_a_request_holds_no_server_up(folders, begun, sent):
     with command(folders["encoder"], "--threads", "1") as (process, address):
         host, port = address.removeprefix("http://").split(":")

@@ -41,6 +41,7 @@ from txexport.spec import (
     FeatureFusionSpec,
     FeatureMapSpec,
     FeedForwardSpec,
+    FlattenedPatchesSpec,
     FramesSpec,
     FusedSegmentsSpec,
     GatedFramesSpec,
@@ -52,6 +53,7 @@ from txexport.spec import (
     LengthAdapterSpec,
     LocalAttentionSpec,
     LogMelSpec,
+    MambaSpec,
     MapPyramidSpec,
     ModelSpec,
     NaflexSpec,
@@ -176,6 +178,7 @@ MASKED_LM = HeadSpec(HeadKind.MASKED_LM, bias=True, activation=Activation.GELU, 
 
 CONTRADICTIONS = {
     "eps is 0": lambda: NormSpec(12, 0),
+    "norm_scale is True without norm_eps": lambda: MambaSpec(12, 24, 5, 4, 3, norm_scale=True),
     "kind 'tokens' with 0 labels": lambda: HeadSpec(HeadKind.TOKENS, tied=False),
     "kind 'none' with 3 labels": lambda: HeadSpec(labels=3),
     "kind 'tokens' with 3 labels, tied=True": lambda: HeadSpec(HeadKind.TOKENS, labels=3),
@@ -201,6 +204,7 @@ CONTRADICTIONS = {
     "the best 3 of 2 groups of 6 experts": lambda: ExpertsSpec(FEED, 6, 2, num_groups=2, top_groups=3),
     "the best 1 of 3 groups of 7 experts": lambda: ExpertsSpec(FEED, 7, 2, num_groups=3),
     "3 experts from 1 groups of 2": lambda: ExpertsSpec(FEED, 6, 3, num_groups=3),
+    "sigmoid is True with corrected=True": lambda: ExpertsSpec(FEED, 3, 2, corrected=True, sigmoid=True),
     "softmax_scores is True without corrected": lambda: ExpertsSpec(FEED, 3, 2, softmax_scores=True),
     "head_gates is True without gated_output": lambda: dataclasses.replace(CAUSAL, head_gates=True),
     "sum_eps is 0": lambda: ExpertsSpec(FEED, 3, 2, sum_eps=0.0),
@@ -217,8 +221,8 @@ CONTRADICTIONS = {
     ),
     "LatentAttentionSpec: q_lora_rank is 0": lambda: dataclasses.replace(LATENT, q_lora_rank=0),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
-    "needs a plain block: expected one of pre, post, res-post, sandwich, False and none": lambda: (
-        dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.PARALLEL)
+    "needs a plain block: expected one of post, pre, parallel, sandwich, res-post, False and none": lambda: (
+        dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.DOUBLE_POST)
     ),
     "is 'sandwich', but no architecture combines it with cross": lambda: dataclasses.replace(
         CROSSING, placement=NormPlacement.SANDWICH
@@ -522,6 +526,11 @@ CONTRADICTIONS = {
     "factor is 3 with a norm": lambda: PoseSpec((2,), 5, factor=3, norm=BatchNormSpec(6, 1e-5)),
     "shared_position is True with 1 tokens": lambda: PatchSpec(12, (9, 15), 5, shared_position=True),
     "border is 2 around": lambda: PatchSpec(12, (9, 15), 5, border=2),
+    "EncoderSpec: FlattenedPatchesSpec, which an EncoderDecoderSpec": lambda: EncoderSpec(
+        dataclasses.replace(VISION, embedding=FlattenedPatchesSpec(12, 5, 3), blocks=(BLOCK,))
+    ),
+    "FlattenedPatchesSpec: positions is 1, expected 2": lambda: FlattenedPatchesSpec(12, 5, 1),
+    "FlattenedPatchesSpec: numbers is 0": lambda: FlattenedPatchesSpec(12, 0, 5),
     "embedding is NaflexSpec, which a DualEncoderSpec alone": lambda: EncoderSpec(
         dataclasses.replace(VISION, embedding=NaflexSpec(12, 5, 3), blocks=(BLOCK,))
     ),
@@ -622,7 +631,6 @@ CONTRADICTIONS = {
     ),
     "norm is 8 wide": lambda: BlockSpec(SELF, FEED, NormSpec(8, 1e-5), NormPlacement.PRE),
     "so it cannot be causal": lambda: BlockSpec(CAUSAL, FEED, NORM, NormPlacement.PRE, CAUSAL),
-    "so its attention must be causal": lambda: BlockSpec(SELF, FEED, NORM, NormPlacement.PRE, SELF),
     "holds no position": lambda: PositionSpec(PositionKind.LEARNED, 2, 2),
     "without a table there is no offset": lambda: PositionSpec(PositionKind.NONE, 4, 1),
     "type_vocab_size is -1": lambda: dataclasses.replace(EMBEDDING, type_vocab_size=-1),

@@ -62,6 +62,7 @@ def test_commands_leave_nothing(bundles, tmp_path):
     assert left == []
 
 
+@pytest.mark.slow
 def test_a_proof_in_every_runtime_leaves_nothing(checkpoint_of, tmp_path):
     export(checkpoint_of("bert"), tmp_path / "small", only="native")
     command = ("-m", "txexport", "verify", str(tmp_path / "small"), "--runtime", "all", "--cases", "quick")

@@ -23,6 +23,7 @@ def step(state: Path, *words: object) -> subprocess.CompletedProcess:
     return subprocess.run(list(map(str, command)), env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_row_is_proved_and_reported(tmp_path):
     assert step(tmp_path, "check").returncode == 0
     done = step(tmp_path, "verify", "--only", ROW)

@@ -100,7 +100,13 @@ def test_a_checker_that_does_not_start_is_an_error(entries, tmp_path, monkeypatc
         score.run(score.Checker("broken", "broken", ""), [entries / NAMES[0]])
 
 
-@pytest.mark.parametrize("name", ["onnx.checker", "torch.onnx", "transformers"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "onnx.checker",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("torch.onnx", "transformers")),
+    ],
+)
 def test_checkers_that_need_no_environment_accept_a_right_export(name, entries):
     outcome = score.run(score.CHECKERS[name], [entries / NAMES[0]])["outcomes"][NAMES[0]]
     assert outcome["outcome"] == score.ACCEPTED, outcome

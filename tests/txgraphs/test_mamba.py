@@ -11,8 +11,9 @@ import txmodels.mamba
 import txmodels.selective_scan
 from helpers.layer_pieces import check_layer, check_left_padding, check_pieces
 from helpers.twins import check, random, seeded
-from transformers import FalconMambaConfig, MambaConfig
+from transformers import FalconMambaConfig, JambaConfig, MambaConfig
 from transformers.models.falcon_mamba.modeling_falcon_mamba import FalconMambaMixer
+from transformers.models.jamba.modeling_jamba import JambaMambaMixer
 from transformers.models.mamba.modeling_mamba import MambaMixer
 
 from txexport.spec import MambaSpec
@@ -22,6 +23,7 @@ SPECS = {
     "plain": MambaSpec(W, 20, 5, 3, 4),
     "biases": MambaSpec(W, 24, 1, 2, 2, bias=True, convolution_bias=False),
     "norms": MambaSpec(W, 18, 6, 4, 3, norm_eps=1e-2),
+    "scaled norms": MambaSpec(W, 24, 5, 4, 3, bias=True, norm_eps=1e-2, norm_scale=True),
 }
 EACH = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 
@@ -57,8 +59,21 @@ def test_layer(spec, length, picks):
     check_layer(spec, module, function, length, picks)
 
 
-def original(spec: MambaSpec, module: torch.nn.Module) -> MambaMixer | FalconMambaMixer:
-    """The layer of transformers with our weights: Falcon-Mamba's where there are norms."""
+def original(spec: MambaSpec, module: torch.nn.Module) -> MambaMixer | FalconMambaMixer | JambaMambaMixer:
+    """The layer of transformers with our weights: Falcon-Mamba's or Jamba's where there are norms."""
+    if spec.norm_scale:
+        config = JambaConfig(
+            hidden_size=W,
+            mamba_expand=spec.inner_size // W,
+            mamba_d_state=spec.state_size,
+            mamba_dt_rank=spec.step_rank,
+            mamba_d_conv=spec.kernel,
+            mamba_proj_bias=spec.bias,
+            mamba_conv_bias=spec.convolution_bias,
+            rms_norm_eps=spec.norm_eps,
+            num_hidden_layers=1,
+        )
+        return loaded(JambaMambaMixer(config, 0).eval(), config, module)
     kind, build, more = MambaConfig, MambaMixer, {}
     if spec.norm_eps is not None:
         kind, build, more = FalconMambaConfig, FalconMambaMixer, {"mixer_rms_eps": spec.norm_eps}
@@ -73,8 +88,13 @@ def original(spec: MambaSpec, module: torch.nn.Module) -> MambaMixer | FalconMam
         num_hidden_layers=1,
         **more,
     )
-    layer = build(config, 0, initialize_mixer_weights=False).eval()
+    return loaded(build(config, 0, initialize_mixer_weights=False).eval(), config, module)
+
+
+def loaded(layer, config, module: torch.nn.Module) -> MambaMixer | FalconMambaMixer | JambaMambaMixer:
+    """The layer with our weights."""
     names = {"project": "in_proj", "convolution": "conv1d", "select": "x_proj", "step": "dt_proj"}
+    names |= {"step_norm": "dt_layernorm", "b_norm": "b_layernorm", "c_norm": "c_layernorm"}
     names |= {"rate": "A_log", "skip": "D", "output": "out_proj"}
     ours = (name.partition(".") for name, _ in module.named_parameters())
     renamed = {f"{names[first]}{dot}{rest}": f"{first}{dot}{rest}" for first, dot, rest in ours}

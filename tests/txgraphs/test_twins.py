@@ -72,6 +72,8 @@ import txmodels.norm
 import txmodels.position
 import txmodels.squeeze
 from helpers.twins import ABSENT, check, check_asked, integers, lengths_of, over_slots, random, seeded
+from transformers import Cohere2MoeConfig
+from transformers.models.cohere2_moe.modeling_cohere2_moe import Cohere2MoeTopKRouter
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 from transformers.models.phimoe.modeling_phimoe import sparsemixer
 from txgraphs._nodes import Received
@@ -662,6 +664,28 @@ def test_router(normalised, bias):
     assert (share.sum(axis=1) > 0.999).all() == normalised
 
 
+@pytest.mark.parametrize("normalised", [True, False])
+def test_router_of_sigmoids(normalised):
+    """As the original's: experts are picked by their scores, since sigmoids of large ones are equal."""
+    spec = replace(EXPERTS, num_experts=8, top_k=3, normalised=normalised, sigmoid=True, scale=0.5)
+    module, x = txmodels.experts.Router(spec), 100 * random(B, S, W)
+    share, choice = check(module, partial(txgraphs.experts.router, spec), x)
+    config = Cohere2MoeConfig(
+        hidden_size=W,
+        num_experts=8,
+        num_experts_per_tok=3,
+        expert_selection_fn="sigmoid",
+        norm_topk_prob=normalised,
+    )
+    original = Cohere2MoeTopKRouter(config)
+    original.load_state_dict(module.state_dict())
+    with torch.no_grad():
+        scores, weights, experts = original(x.flatten(0, 1))
+    assert ((scores > 20).sum(dim=1) > 3).any()
+    assert choice.tolist() == experts.tolist()
+    assert share == pytest.approx(0.5 * weights.numpy(), rel=1e-5)
+
+
 ROUTERS = {
     "corrected": {"corrected": True},
     "corrected, more than the sum": {"corrected": True, "sum_eps": 0.3},
@@ -734,7 +758,7 @@ def test_experts_read_a_projection():
     check(module, partial(txgraphs.experts.experts, spec), random(B, S, W))
 
 
-@pytest.mark.parametrize("placement", ["pre", "post", "sandwich"])
+@pytest.mark.parametrize("placement", ["pre", "post", "sandwich", "parallel"])
 @pytest.mark.parametrize("bias", [True, False])
 def test_experts_in_a_block(bias, placement):
     """With the bias of their sum, which is added once, unweighted."""

@@ -77,7 +77,7 @@ def called(bundle: str) -> list[Message]:
 def tell(scene: Scene, folder: Path) -> Run:
     """Export, verify and run a checkpoint; print what happened."""
     print(f"\n\n{scene.title}", flush=True)
-    bundle, report, began = str(folder / scene.name), f"reports/{scene.name}.html", time.monotonic()
+    bundle, report, began = str(folder / "bundles" / scene.name), f"reports/{scene.name}.html", time.monotonic()
     verify = ["verify", bundle, "--quiet", "--report", str(folder / report), *scene.verify]
     commands = [["export", scene.checkpoint, bundle, "--force", *scene.export], verify]
     commands += [
@@ -95,7 +95,8 @@ def tell(scene: Scene, folder: Path) -> Run:
 
 def demonstrate(scenes: Sequence[Scene], folder: Path) -> None:
     """Run the scenes and write the page about them, folder/index.html."""
-    (folder / "reports").mkdir(parents=True, exist_ok=True)
+    for part in ("bundles", "reports"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
     runs = [tell(scene, folder) for scene in scenes]
     (folder / "index.html").write_text(page(runs, folder), encoding="utf-8")
     seconds = sum(one.seconds for one in runs)

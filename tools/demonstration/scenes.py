@@ -23,7 +23,7 @@ REQUEST, RESULT = "What is the weather in Lisbon?", "21 degrees, sunny"
 
 @dataclass(frozen=True)
 class Scene:
-    """A checkpoint that becomes the bundle demo/NAME, and the commands that run it.
+    """A checkpoint that becomes the bundle demo/bundles/NAME, and the commands that run it.
 
     `commands` are arguments of txexport, in which "{bundle}" is the bundle. `verify` and `export` are further
     arguments of these. `picture` is drawn by the commands in the folder demo; `image` and `sound` are read by

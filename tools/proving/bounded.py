@@ -16,7 +16,8 @@ from txexport.parts import architecture_of
 from txexport.parts.cases import DecoderCase, DualEncoderCase, EncoderCase
 from txexport.parts.pages import PageCase
 from txexport.parts.part import MaskedTokens, SignalCase, Skipped, Sources, View
-from txexport.spec import ModelSpec, Mutual
+from txexport.parts.source_cases import with_images
+from txexport.spec import EncoderDecoderSpec, ModelSpec, Mutual
 from txexport.verification.cases.plan import PlannedCase, planned
 from txexport.verification.cases.runs import run_decoder
 
@@ -99,7 +100,7 @@ class Bounded:
     def texts_alone(self) -> list[DecoderCase]:
         """The seeded cases of a decoder that read no images among tokens, those with most tokens first."""
         cases = [one.case for one in self.seeded if isinstance(one.case, DecoderCase)]
-        texts = [case for case in cases if case.images is None and case.batch is None]
+        texts = [case for case in cases if (self.attends or case.images is None) and case.batch is None]
         return sorted(texts, key=lambda case: -max(map(len, case.rows)))
 
     @cached_property
@@ -123,6 +124,11 @@ class Bounded:
         return [longest[place : place + SOURCE - place] for place in range(BATCH)]
 
     @property
+    def attends(self) -> bool:
+        """True for an encoder of texts that attends to an image."""
+        return isinstance(self.spec, EncoderDecoderSpec) and self.spec.vision is not None
+
+    @property
     def with_tokens(self) -> bool:
         """True for a decoder that attends to tokens of an encoder."""
         return self.sources is not None and isinstance(self.sources[0], list)
@@ -138,9 +144,15 @@ class Bounded:
         return {port.name for graph in self.manifest.graphs.values() for port in graph.inputs}
 
     def case(self, rows: Sequence[list[int]], steps: np.ndarray, name: str = "") -> DecoderCase:
-        """A case of these rows, beside as many sources if there is an encoder."""
+        """A case of these rows, beside as many sources if there is an encoder, with its images."""
         sources = None if self.sources is None else self.sources[: len(rows)]
-        return DecoderCase(name, list(rows), steps, sources=sources)
+        return self.seen(DecoderCase(name, list(rows), steps, sources=sources))
+
+    def seen(self, case: DecoderCase) -> DecoderCase:
+        """The case with an image for each source, where its encoder attends to one."""
+        [result] = with_images(self.spec, [case])
+        assert isinstance(result, DecoderCase)
+        return result
 
     def splits(self) -> Cases:
         """Every split of a text, and of two and three shorter ones in a batch."""
@@ -201,6 +213,10 @@ class Bounded:
 
     def source_masks(self) -> Cases:
         """Every mask of a source: all of a length in one batch, each alone, and short ones in pairs."""
+        if self.attends:
+            reason = "the original's decoder attends to padding of questions"
+            yield "masks", PlannedCase("masks of sources", skipped=reason)
+            return
         tokens = max((s for case in self.texts_alone for s in case.sources or ()), key=len)[:TOKENS]
         text = self.tokens[0]
         for length in range(1, len(tokens) + 1):

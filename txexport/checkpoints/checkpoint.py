@@ -24,6 +24,7 @@ from txexport.formats.blocks import Blocks
 from txexport.support.paths import (
     ALPHABET,
     CHAT_TEMPLATES,
+    FONT,
     LANGUAGE_MODEL,
     OF_LANGUAGE_MODEL,
     links_out,
@@ -32,13 +33,8 @@ from txexport.support.paths import (
 )
 
 OTHER_WEIGHTS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".safetensors")
-COMPANIONS = (
-    ".json",
-    ".txt",
-    ".model",
-    ".spm",
-    ".jinja",
-)  # files that an application needs besides the weights
+# Files that an application needs besides the weights.
+COMPANIONS = (".json", ".txt", ".model", ".spm", ".jinja")
 READ = ("artifact.metadata",)  # settings of ColBERT
 MOST_JSON = 32 << 20  # bytes of a JSON file; Python's objects take some twenty times that
 MOST_HEADER = 100_000_000  # bytes of a safetensors header; its library has the same limit
@@ -181,6 +177,7 @@ class Checkpoint:
             paths = sorted(self.folder.iterdir())
         for path in paths:
             named = path.suffix in COMPANIONS and not path.name.endswith(".index.json")
+            named = named or path.name == FONT
             if path.is_file() and named and path.name != "txexport.json":
                 result[path.name] = path
             elif path.is_dir() and path.name[:1].isdigit() and (path / "config.json").is_file():

@@ -25,6 +25,7 @@ ANY_SIZE = (
     *("grounding-dino", "resnet", "convnext", "convnextv2", "hiera", "upernet"),
     *("deformable_detr", "conditional_detr", "donut-swin", "clipseg"),
 )
+ONE_SIZE = ("layoutlmv3", "blip")
 SQUARES = ("clipseg",)  # families of ANY_SIZE that make a square map of an image's patches
 LEARNED = ("cls_token", "distillation_token", "class_embedding")  # vectors before the patches
 # The projection of patches, and the table of positions, of ViT and of CLIP.
@@ -61,9 +62,9 @@ class Resized(Checkpoint):
                 f"image_size is not supported for {whole.config.get('model_type')}, whose processor decides "
                 "the size of pages; leave it out"
             )
-        if whole.config.get("model_type") == "layoutlmv3":
+        if (kind := whole.config.get("model_type")) in ONE_SIZE:
             raise UnsupportedError(
-                "image_size is not supported for layoutlmv3, whose images have one size; leave it out"
+                f"image_size is not supported for {kind}, whose images have one size; leave it out"
             )
         patches = next((name for name in whole.tensors if name.endswith(tuple(TABLES))), None)
         kernel = () if patches is None else whole.tensors[patches].shape

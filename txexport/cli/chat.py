@@ -47,7 +47,7 @@ class Chat:
     @property
     def reads_media(self) -> bool:
         """Tell whether the model reads images or sounds in a conversation."""
-        return self.model.bundle.image_token_id is not None
+        return self.model.bundle.reads_media
 
     def read(self, text: str) -> None:
         """Obey a command, or answer a message. Raises TxexportError, and OSError for a file."""

@@ -35,6 +35,7 @@ ASPECT_RATIO_IDS = "aspect_ratio_ids"  # (I): the number of an image's rows and 
 ASPECT_RATIO_MASK = "aspect_ratio_mask"  # (I,T): 1 for a tile, 0 for padding
 IMAGE_SIZES = "image_sizes"  # (I,2): height and width of images in pixels, which originals read
 PIXEL_MASK = "pixel_mask"  # (B,height,width) of any size: 1 for a pixel of the image, 0 for padding
+FLATTENED_PATCHES = "flattened_patches"  # (B,patches,2+numbers): row, column, then the patch
 INPUT_FEATURES = "input_features"  # (B,bands,frames), (B,frames,bands) with a mask, or (B,1,frames,bands)
 FEATURE_ATTENTION_MASK = "feature_attention_mask"  # (B,frames): 1 for a frame, 0 for padding
 INPUT_VALUES = "input_values"  # (B,frames,bands), or a waveform (B,samples)

@@ -9,6 +9,7 @@ PUBLISHED_WITH_CODE where its checkpoints carry code from before transformers ha
 LIBRARY_NAMES where transformers needs its tensors renamed, split or left out,
 `spelt_out(config)` where a version of transformers misreads config.json, or builds a part of it with another
 library: the values that all versions read correctly and the reason, or None,
+`main_task(config)` where config.json tells for which of several tasks a class was trained,
 `variant(config)` where some checkpoints under its name belong to another family,
 REFUSED, classes under its name that are other models, with the reason,
 WITHOUT_OUTPUTS, outputs of layers that the original has at other places, with the reason,
@@ -296,6 +297,7 @@ def _tasks(family: ModuleType, model_type: str, config: Config, task: str | None
             raise UnsupportedError(f"task '{task}' is not supported for {model_type}; choose one of {known}")
         return [task]
     implied = [t for t, classes in family.TASKS.items() if set(classes) & set(architectures)][:1]
+    implied = [family.main_task(config)] if implied and hasattr(family, "main_task") else implied
     if any(name.endswith(LANGUAGE_MODEL) for name in architectures):
         heads = [t for t in family.TASKS if TASKS[t].head in (HeadKind.MASKED_LM, HeadKind.CAUSAL_LM)]
         return list(dict.fromkeys([*implied, *heads]))

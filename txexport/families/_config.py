@@ -217,12 +217,25 @@ class Config:
             return [otherwise(layer) for layer in range(self.count(layers))]
         return [kind == "sliding_attention" for kind in kinds]
 
-    def layer_types(self, *known: str, layers: str = "num_hidden_layers") -> list[str]:
-        """The value of layer_types, one of `known` for each layer; empty if it is missing."""
-        kinds, count = self.strings("layer_types"), self.count(layers)
+    def dense_layers(self, first: int) -> list[bool]:
+        """For each layer, tell whether it has no experts: by mlp_layer_types, else the first ones.
+
+        These are first_k_dense_replace layers, or by default `first`.
+        """
+        kinds = self.layer_types("dense", "sparse", key="mlp_layer_types")
+        first = self.integer("first_k_dense_replace", first)
+        if not kinds:
+            return [layer < first for layer in range(self.count("num_hidden_layers"))]
+        return [kind == "dense" for kind in kinds]
+
+    def layer_types(
+        self, *known: str, layers: str = "num_hidden_layers", key: str = "layer_types"
+    ) -> list[str]:
+        """The value of `key`, one of `known` for each layer; empty if it is missing."""
+        kinds, count = self.strings(key), self.count(layers)
         if kinds and (set(kinds) - set(known) or len(kinds) != count):
             raise UnsupportedError(
-                f"{self.path}: layer_types {kinds} is not supported; expected {' or '.join(known)} for each "
+                f"{self.path}: {key} {kinds} is not supported; expected {' or '.join(known)} for each "
                 f"of {count} layers"
             )
         return kinds

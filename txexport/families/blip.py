@@ -1,10 +1,15 @@
-"""BLIP's captioner (Li et al. 2022, 3.1): a ViT, and a BERT that decodes while it attends to the patches."""
+"""BLIP (Li et al. 2022, 3.1): a ViT, and a BERT that decodes while it attends to the patches.
+
+To answer questions (5.3), a second BERT reads the question and attends to the patches, and the decoder
+attends to the question.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
+from txexport.errors import UnsupportedError
 from txexport.families import _causal, _parts, bert, vit
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
@@ -18,14 +23,22 @@ from txexport.spec import (
     TextStackSpec,
 )
 
-TASKS = {"image-to-text": ("BlipForConditionalGeneration",)}
+QUESTIONS = "image-text-to-text"
+TASKS = {
+    "image-to-text": ("BlipForConditionalGeneration",),
+    QUESTIONS: ("BlipForQuestionAnswering",),
+}
 REFUSED = {
-    "BlipForQuestionAnswering": "it has an encoder of questions too; export a captioner",
     "BlipForImageTextRetrieval": "it compares images with texts; export a captioner",
     "BlipModel": "it compares images with texts; export a captioner",
 }
 
-NAMING = Naming(parts={"text_decoder.": Naming("bert.", bert.NAMING.rename)})
+NAMING = Naming(
+    parts={
+        "text_decoder.": Naming("bert.", bert.NAMING.rename),
+        "text_encoder.": Naming(rename=bert.NAMING.rename),
+    }
+)
 VISION = {
     "hidden_size": 768,
     "intermediate_size": 3072,
@@ -44,6 +57,8 @@ TEXT = {
     "layer_norm_eps": 1e-12,
 }
 START, END, PADDING = 30522, 102, 0
+# The parts of a decoder's table that an encoder of questions has too, and our names for these.
+ENCODING = {"decoder": "encoder", "cross": "seen"}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
@@ -54,18 +69,24 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderDecoderSpec:
     stack = base.encoder
     assert isinstance(images, SignalStackSpec)
     assert isinstance(stack, TextStackSpec)
-    wide = images.hidden_size
+    wide, answers = images.hidden_size, task == QUESTIONS
+    if answers and wide != stack.hidden_size:  # keys and values of the question have the width of the image
+        raise UnsupportedError(
+            f"{config.path}: vision_config.hidden_size is {wide} and text_config.hidden_size "
+            f"{stack.hidden_size}; answers to questions need equal ones"
+        )
 
-    def crossed(_: int, block: BlockSpec) -> BlockSpec:
+    def crossed(block: BlockSpec, causal: bool, unmasked: bool) -> BlockSpec:
         source = None if wide == stack.hidden_size else wide
-        cross = replace(block.dense, causal=False, unmasked=True, source_size=source)
-        return replace(block, attention=replace(block.dense, causal=True), cross_attention=cross)
+        cross = replace(block.dense, causal=False, unmasked=unmasked, source_size=source)
+        return replace(block, attention=replace(block.dense, causal=causal), cross_attention=cross)
 
-    return EncoderDecoderSpec(
-        encoder=images,
-        decoder=_causal.each_layer(stack, crossed),
-        head=replace(base.head, kind=HeadKind.CAUSAL_LM),
-    )
+    decoder = _causal.each_layer(stack, lambda _, block: crossed(block, True, not answers))
+    head = replace(base.head, kind=HeadKind.CAUSAL_LM)
+    if not answers:
+        return EncoderDecoderSpec(images, decoder, head)
+    questions = _causal.each_layer(stack, lambda _, block: crossed(block, False, True))
+    return EncoderDecoderSpec(questions, decoder, head, vision=images)
 
 
 def text(config: Config, names: TensorNames) -> EncoderSpec:
@@ -94,18 +115,25 @@ def table_of(config: Config, task: str, names: TensorNames) -> Table:
     base = text(config, names)
     part: Table = bert.table(base)
     rules = _parts.decoder_rules(bert, base, part.rules, "text_decoder.")
-    drop = tuple(f"text_decoder.{pattern}" for pattern in part.drop)
-    return Table(rules | _vision_rules(), NAMING, (*drop, "vision_model.embeddings.position_ids"))
+    drop = [f"text_decoder.{pattern}" for pattern in part.drop]
+    if task == QUESTIONS:
+        for key, rule in _parts.decoder_rules(bert, base, part.rules, "text_encoder.").items():
+            stack, _, rest = key.partition(".")
+            if stack in ENCODING:
+                rules[f"{ENCODING[stack]}.{rest}"] = rule
+        drop += [f"text_encoder.{pattern}" for pattern in part.drop]
+    vision = _vision_rules("vision" if task == QUESTIONS else "encoder")
+    return Table(rules | vision, NAMING, (*drop, "vision_model.embeddings.position_ids"))
 
 
-def _vision_rules() -> Rules:
-    embeddings, layer = "vision_model.embeddings", "encoder.layers.{i}"
+def _vision_rules(stack: str) -> Rules:
+    embeddings, layer = "vision_model.embeddings", f"{stack}.layers.{{i}}"
     source = "vision_model.encoder.layers.{i}"
     rules: Rules = {
-        "encoder.embedding.tokens.0.weight": Take(f"{embeddings}.class_embedding", leading_axis=True),
-        "encoder.embedding.position.weight": Take(f"{embeddings}.position_embedding", leading_axis=True),
-        "encoder.embedding.project.*": f"{embeddings}.patch_embedding.*",
-        "encoder.final_norm.*": "vision_model.post_layernorm.*",
+        f"{stack}.embedding.tokens.0.weight": Take(f"{embeddings}.class_embedding", leading_axis=True),
+        f"{stack}.embedding.position.weight": Take(f"{embeddings}.position_embedding", leading_axis=True),
+        f"{stack}.embedding.project.*": f"{embeddings}.patch_embedding.*",
+        f"{stack}.final_norm.*": "vision_model.post_layernorm.*",
         f"{layer}.attention.o.*": f"{source}.self_attn.projection.*",
         f"{layer}.attention_norm.*": f"{source}.layer_norm1.*",
         f"{layer}.feed_forward.up.*": f"{source}.mlp.fc1.*",

@@ -5,7 +5,15 @@ from dataclasses import replace
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, granite, llama
 from txexport.families._config import Config, TensorNames
-from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, ExpertsSpec, FeedForwardSpec, NormPlacement
+from txexport.spec import (
+    BlockSpec,
+    DecoderSpec,
+    EncoderSpec,
+    ExpertsSpec,
+    FeedForwardSpec,
+    NormPlacement,
+    TextStackSpec,
+)
 
 TASKS = {"text-generation": ("GraniteMoeForCausalLM",), "feature-extraction": ("GraniteMoeModel",)}
 
@@ -14,11 +22,16 @@ NAMING = llama.NAMING
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
     """The architecture that config.json describes."""
-    return decoder_spec(config, task, None)
+    return decoder_spec(config, task, stack_spec(config, None))
 
 
-def decoder_spec(config: Config, task: str, shared: int | None) -> EncoderSpec | DecoderSpec:
-    """The architecture with a shared network of that width, or none.
+def decoder_spec(config: Config, task: str, stack: TextStackSpec) -> EncoderSpec | DecoderSpec:
+    """`stack` under its head, whose logits are scaled."""
+    return _causal.model(config, task, stack, tied=False, scale=1 / config.number("logits_scaling", 1.0))
+
+
+def stack_spec(config: Config, shared: int | None) -> TextStackSpec:
+    """The stack with a shared network of that width, or none.
 
     `mlp_bias` is not read, since experts have none.
     """
@@ -33,8 +46,7 @@ def decoder_spec(config: Config, task: str, shared: int | None) -> EncoderSpec |
 
     config = config.replaced(mlp_bias=False)
     stack = granite.stack_spec(config, config.number("attention_multiplier", 1.0), NormPlacement.PRE)
-    stack = _causal.each_layer(stack, varied)
-    return _causal.model(config, task, stack, tied=False, scale=1 / config.number("logits_scaling", 1.0))
+    return _causal.each_layer(stack, varied)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:

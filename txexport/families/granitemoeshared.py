@@ -14,10 +14,14 @@ NAMING = granitemoe.NAMING
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
-    """The architecture that config.json describes; a width of 0 means no shared network."""
+    """The architecture that config.json describes."""
+    return granitemoe.decoder_spec(config, task, granitemoe.stack_spec(config, shared_size(config)))
+
+
+def shared_size(config: Config) -> int | None:
+    """The width of the shared network; 0 means that there is none."""
     has_shared = config.values.get("shared_intermediate_size", 0) != 0
-    width = config.integer("shared_intermediate_size") if has_shared else None
-    return granitemoe.decoder_spec(config, task, width)
+    return config.integer("shared_intermediate_size") if has_shared else None
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:

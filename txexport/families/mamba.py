@@ -34,8 +34,13 @@ def layer(config: Config, norm_eps: float | None = None) -> MambaSpec:
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """Map parameters to the tensor names of transformers."""
-    layer, source = f"{_causal.stack_name(spec)}.layers.{{i}}.attention", "layers.{i}.mixer"
-    rules: Rules = {
+    layer = f"{_causal.stack_name(spec)}.layers.{{i}}.attention"
+    return Table(rules(layer, "layers.{i}.mixer") | mamba2.around(spec), NAMING, _causal.other_heads(spec))
+
+
+def rules(layer: str, source: str) -> Rules:
+    """Tensor names of the Mamba layers of `layer`."""
+    return {
         f"{layer}.project.*": f"{source}.in_proj.*",
         f"{layer}.convolution.*": f"{source}.conv1d.*",
         f"{layer}.select.*": f"{source}.x_proj.*",
@@ -44,4 +49,3 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
         f"{layer}.skip": f"{source}.D",
         f"{layer}.output.*": f"{source}.out_proj.*",
     }
-    return Table(rules | mamba2.around(spec), NAMING, _causal.other_heads(spec))

@@ -193,7 +193,8 @@ def _note(block: BlockSpec, name: str) -> str:
         return f"{block.layout.hidden_size:,} numbers for each box, {heads(block.layout.attention)}"
     if name == "cross_attention":
         assert block.cross_attention is not None
-        return f"to the encoder, {heads(block.cross_attention)}"
+        source = "encoder" if block.attention.causal else "image"
+        return f"to the {source}, {heads(block.cross_attention)}"
     if name == "beside":
         assert block.beside is not None
         return heads(block.beside)

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable
 from typing import assert_never
 
-from txexport.parts.stacks import relative_vectors
+from txexport.parts.stacks import relative_vectors, returned_vectors
 from txexport.spec import (
     AttentionSpec,
     BlockSpec,
@@ -26,6 +26,7 @@ from txexport.spec import (
     Mamba2Spec,
     MambaSpec,
     MaskedAttentionSpec,
+    ModelSpec,
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
@@ -43,6 +44,7 @@ from txexport.spec import (
     WindowAttentionSpec,
 )
 
+CROSSED = {"decoder": "encoder", "encoder": "vision"}  # the stack that each attends to
 Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
 
 
@@ -140,11 +142,19 @@ def pairs(spec: Attention, length: int) -> int:
             assert_never(spec)
 
 
-def of_row(block: BlockSpec, size: int) -> dict[str, int]:
-    """Operations of a layer's attention over a row of `size` tokens, by sublayer."""
-    kinds = {name: getattr(block, name) for name in ("attention", "beside", "cross_attention")}
+def of_row(block: BlockSpec, size: int, source: int = 0) -> dict[str, int]:
+    """Operations of a layer's attention over a row of `size` tokens, and `source` crossed, by sublayer."""
+    kinds = {name: getattr(block, name) for name in ("attention", "beside")}
     result = {name: per_pair(kind) * pairs(kind, size) for name, kind in kinds.items() if kind is not None}
+    if block.cross_attention is not None:
+        result["cross_attention"] = per_pair(block.cross_attention) * size * source
     return result if block.layout is None else result | {"layout": block.layout.operations * size**2}
+
+
+def crossed_vectors(spec: ModelSpec, name: str, length: int) -> int:
+    """The number of another stack's vectors that a stack attends to: an encoder's, or an image's."""
+    crosses = spec.stacks[name].has_cross_attention
+    return returned_vectors(spec.stacks[CROSSED[name]], length) if crosses else 0
 
 
 def of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:

@@ -34,6 +34,7 @@ TITLES = {
     "layer_sum": "sum of all layers",
     "cross_projection": "projection",
     "cross": "keys and values",
+    "seen": "keys and values",
     "text_projection": "projection",
     "vision_projection": "projection",
     "vision_pool": "attention pool",

@@ -13,6 +13,7 @@ from txexport.inspection.attention_operations import (
     cached,
     convolutions,
     cross_cached,
+    crossed_vectors,
     image_vectors,
     of_row,
     of_step,
@@ -136,10 +137,8 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
 
     They add up to its pass in `prefill`, or, for a decoder behind an encoder, to a `step`.
     """
-    stack, decoding = spec.stacks[name], decoding_of(spec)
-    decodes = name == _step_only(spec)
-    size = 1 if decodes else tokens(stack, length)
-    source = source_tokens(spec, decoding, length) if decoding is not None else 0
+    stack, decodes = spec.stacks[name], name == _step_only(spec)
+    size, source = 1 if decodes else tokens(stack, length), crossed_vectors(spec, name, length)
     embedding = 0 if decodes else input_of(stack).operations(stack.embedding)
     result = {f"{name}.embedding": 2 * size * _matrices(spec, f"{name}.embedding.project") + embedding}
     for part in AROUND:
@@ -151,7 +150,7 @@ def by_part(spec: ModelSpec, name: str, length: int, batch: int = 1) -> dict[str
     for layer, (block, vectors) in enumerate(zip(stack.layers, read, strict=True)):
         owners = {part: f"{name}.layers.{layer}.{part}" for part in block.sublayers}
         result |= {owner: 2 * vectors * _matrices(spec, owner) for owner in owners.values()}
-        attention = of_step(block, length, source) if decodes else of_row(block, vectors)
+        attention = of_step(block, length, source) if decodes else of_row(block, vectors, source)
         for part, operations in attention.items():
             result[owners[part]] += operations
         row, shared[owners["attention"]] = relative(stack, block, vectors)
@@ -228,7 +227,8 @@ def _read(spec: ModelSpec, name: str, length: int, batch: int) -> Pass:
     matrices += sum(_read_out(spec, readout, last) for readout in readouts if readout.for_decoder)
     matrices += sum(sum(convolutions(block, vectors).values()) for block, vectors in layers)
     head = sum(_read_out(spec, readout, last) for readout in readouts if not readout.for_decoder)
-    attention = sum(sum(of_row(block, vectors).values()) for block, vectors in layers)
+    source = crossed_vectors(spec, name, length)
+    attention = sum(sum(of_row(block, vectors, source).values()) for block, vectors in layers)
     positions = [relative(stack, block, vectors) for block, vectors in layers]
     attention += sum(row for row, _ in positions)
     once = sum(shared for _, shared in positions)

@@ -20,7 +20,7 @@ COMPONENTS = (
     "head",
 )
 OWNERS = {  # outside of stacks; the rest are heads
-    **dict.fromkeys(("cross", "cross_projection"), "cross_attention"),
+    **dict.fromkeys(("cross", "cross_projection", "seen"), "cross_attention"),
     **dict.fromkeys(("pooler", "vector"), "pooler"),
 }
 

@@ -66,7 +66,7 @@ def outline(spec: StackSpec) -> str:
     parts = [
         _depth(spec),
         _each(map(_mixers, blocks)),
-        *(["attention to the encoder"] if spec.has_cross_attention else []),
+        *([f"attention to the {'encoder' if spec.causal else 'image'}"] if spec.has_cross_attention else []),
         *_networks(blocks),
         *_convolutions(spec),
         *input_of(spec).summary(spec),

@@ -10,7 +10,7 @@ import numpy as np
 from txexport.parts.inputs import input_of
 from txexport.parts.masks import MANY, seeded_masks
 from txexport.parts.part import PixelInputs, SignalCase, Skipped, Sources
-from txexport.spec import EncoderDecoderSpec, GatedFramesSpec, StackSpec, TextStackSpec
+from txexport.spec import EncoderDecoderSpec, FlattenedPatchesSpec, GatedFramesSpec, StackSpec, TextStackSpec
 
 LONGEST = 1024  # tokens of the longest case if the model's limit is larger, or none
 BEAMS, BEAM_TOKENS = 4, 8  # beams of a beam search, and its maximum of new tokens
@@ -240,6 +240,9 @@ def padded_sources(spec: EncoderDecoderSpec, seed: int = 0) -> DecoderCase:
     lengths = np.array([len(sound) for sound in sounds])
     mask = np.arange(lengths.max()) < lengths[:, None]
     signals = random.standard_normal((*mask.shape, *np.shape(sounds[0])[1:]), np.float32)
+    patches = isinstance(source.embedding, FlattenedPatchesSpec)
+    if patches:  # padding has a row and a column too
+        signals = np.stack(input_of(source).rows(source, random, [mask.shape[1]] * len(sounds)))
     for signal, sound in zip(signals, sounds, strict=True):
         signal[: len(sound)] = sound
     for kernel, stride in spec.counted:
@@ -248,7 +251,8 @@ def padded_sources(spec: EncoderDecoderSpec, seed: int = 0) -> DecoderCase:
     batch = SignalCase("", signals, mask.astype(np.int64), real)
     rows = [_tokens(random, spec.vocab_size, 1, None) for _ in sounds]
     steps = np.ones((1, len(rows)), int)
-    return DecoderCase("nine sounds in one padded batch", rows, steps, sources=sounds, batch=batch)
+    name = f"nine {'images' if patches else 'sounds'} in one padded batch"
+    return DecoderCase(name, rows, steps, sources=sounds, batch=batch)
 
 
 def one_row(name: str, vocab_size: int, length: int, seed: int = 0) -> DecoderCase:

@@ -8,7 +8,6 @@ from txexport.spec import DualStageSpec, EncoderDecoderSpec, NormSpec, PicturesS
 from txexport.spec.parameters import feed_forward
 from txexport.spec.shapes import Shapes, linear, norm, under
 
-OF_PICTURES = {names.IMAGE_FEATURES: f"{roles.IMAGE_ENCODER}.{names.IMAGE_FEATURES}"}
 KERNEL = 3  # of the convolutions that give positions
 
 

@@ -12,6 +12,7 @@ from txexport.spec import (
     DecoderSpec,
     DescribedSegmentsSpec,
     DualEncoderSpec,
+    EncoderDecoderSpec,
     EncoderSpec,
     FourierMixingSpec,
     GroundedSpec,
@@ -67,6 +68,11 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             task = "audio-text-to-text" if isinstance(spec, VisionLanguageSpec) and spec.sounds else task
             raise UnsupportedError(f"outputs of every layer are not supported for {task}; leave them out")
         return
+    if outputs and isinstance(spec, EncoderDecoderSpec) and spec.vision is not None:
+        raise UnsupportedError(
+            "outputs of every layer are not supported for questions about an image, whose original returns "
+            "none of the question; leave them out"
+        )
     if outputs and not isinstance(spec, DualEncoderSpec) and head_of(spec.head) is CHOICES:
         raise UnsupportedError(
             "outputs of every layer are not supported for multiple-choice; "

@@ -7,6 +7,7 @@ from txexport.bundle import read_json
 from txexport.runtime.generation.config import GenerationConfig, read_generation_config
 from txexport.runtime.preprocessing.extractors import Extractor, read_extractor
 from txexport.runtime.preprocessing.extractors.log_mel import Audio
+from txexport.runtime.preprocessing.flattened_patches import FlattenedPatches
 from txexport.runtime.preprocessing.images import Images
 from txexport.runtime.preprocessing.ngram_language_model import NgramLanguageModel
 from txexport.runtime.preprocessing.text import Text
@@ -41,6 +42,11 @@ class BundleFiles:
     def images(self) -> Images:
         """The image processor, from the checkpoint's preprocessor file."""
         return Images(self.folder)
+
+    @cached_property
+    def flattened(self) -> FlattenedPatches:
+        """The image processor of patches in a row, from the same file."""
+        return FlattenedPatches(self.folder)
 
     @cached_property
     def extractor(self) -> Extractor:

@@ -13,6 +13,7 @@ from txexport.contracts.cache_names import past_states
 from txexport.contracts.names import (
     ATTENTION_MASK,
     ENCODER_ATTENTION_MASK,
+    FLATTENED_PATCHES,
     IMAGE_SPANS,
     INPUT_IDS,
     INPUT_VALUES,
@@ -101,9 +102,30 @@ class LoadedBundle:
         return self.media_role == roles.AUDIO_ENCODER
 
     @property
+    def reads_media(self) -> bool:
+        """True where prompts of text have images or sounds."""
+        return self.image_token_id is not None or self.questions_images
+
+    @property
     def reads_images(self) -> bool:
         """True where prompts of text have images."""
-        return self.image_token_id is not None and not self.reads_sounds
+        return self.reads_media and not self.reads_sounds
+
+    @cached_property
+    def flattens_images(self) -> bool:
+        """True where images are read as patches in a row, each with its place."""
+        return FLATTENED_PATCHES in self.reader.inputs
+
+    @property
+    def draws_questions(self) -> bool:
+        """True where a question is drawn above its image."""
+        return self.flattens_images and self.methods[:1] == ("generate",)
+
+    @cached_property
+    def questions_images(self) -> bool:
+        """True where an encoder of texts attends to an image, one for each text."""
+        both = {roles.IMAGE_ENCODER, roles.ENCODER} <= {stage.role for stage in self.stages}
+        return both and self.image_token_id is None
 
     @cached_property
     def crosses_images(self) -> bool:
@@ -147,10 +169,10 @@ class LoadedBundle:
         return self.reader.facts.least_samples > 0
 
     @property
-    def masks_sounds(self) -> bool:
-        """True where a decoder has a mask of the vectors of sounds, so that several can be a batch."""
+    def masks_signals(self) -> bool:
+        """True where a decoder has a mask of vectors of sounds or images, so that several can be a batch."""
         masked = self.step is not None and ENCODER_ATTENTION_MASK in self.step.inputs
-        return masked and self.prompt_kind == SOUND
+        return masked and self.prompt_kind in (SOUND, IMAGE)
 
     def vectors(self, length: int) -> int:
         """The number of vectors of a sound of any length, in samples or frames."""

@@ -65,7 +65,7 @@ async def chat_body(request: Request, fields: Mapping[str, Schema]) -> tuple[dic
     """The fields of a request, its bundle, and whether the server reads media. Raises RefusedError."""
     limits: Limits = request.app.state.limits
     every = request.app.state.served
-    images = any(one.model.bundle.image_token_id is not None for one in every.values())
+    images = any(one.model.bundle.reads_media for one in every.values())
     body = await read_json(request, fields, limits.max_body if images else limits.most_text)
     served = find(every, body["model"])
     if served.generation is None or served.model.bundle.is_encoder_decoder:
@@ -137,7 +137,7 @@ def _constraint(wanted: Mapping[str, Any]) -> dict[str, Any]:
 def _media_of(served: Served) -> str:
     """The type of the parts of messages that a bundle reads beside text; empty for none."""
     bundle = served.model.bundle
-    if bundle.image_token_id is None:
+    if not bundle.reads_media:
         return ""
     return "input_audio" if bundle.reads_sounds else "image_url"
 

@@ -77,7 +77,7 @@ from txexport.spec.masks import MasksSpec, PixelPyramidSpec
 from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.mosaic import MosaicSpec
-from txexport.spec.naflex import NaflexSpec
+from txexport.spec.naflex import FlattenedPatchesSpec, NaflexSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
@@ -194,6 +194,7 @@ __all__ = [
     "FeatureFusionSpec",
     "FeatureMapSpec",
     "FeedForwardSpec",
+    "FlattenedPatchesSpec",
     "FourierMixingSpec",
     "FramesSpec",
     "FusedSegmentsSpec",

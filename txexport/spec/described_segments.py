@@ -8,6 +8,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.enums import Architecture, NormPlacement, Pick
 from txexport.spec.layer import BlockSpec
+from txexport.spec.layer_checks import check_no_crossing
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
 
@@ -44,6 +45,7 @@ class DescribedSegmentsSpec:
 
     def __post_init__(self) -> None:
         positive(self, "size")
+        check_no_crossing(self, (*self.text.blocks, self.block))
         self._check_inputs()
         picks = {Pick.ARGMAX_ID: False, Pick.FIRST_EOS: True}
         if picks.get(self.pick) != (self.eos_token_id is not None):

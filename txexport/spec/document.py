@@ -7,6 +7,7 @@ from txexport.errors import SpecError
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.enums import Architecture, HeadKind, Pick
 from txexport.spec.head import HeadSpec
+from txexport.spec.layer_checks import check_no_crossing
 from txexport.spec.page import PageBiasSpec
 from txexport.spec.stack import StackSpec, TextStackSpec
 
@@ -31,6 +32,7 @@ class DocumentSpec:
 
     def __post_init__(self) -> None:
         stack = self.encoder
+        check_no_crossing(self, stack.blocks)
         if stack.boxes is None:
             raise SpecError("DocumentSpec: embedding.boxes is None, expected tables of boxes")
         if stack.layout is not None and (stack.embedding.boxes is not None or stack.relative is not None):

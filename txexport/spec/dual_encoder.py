@@ -7,6 +7,7 @@ from txexport.errors import SpecError, positive
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.enums import Activation, Architecture, Pick
 from txexport.spec.head import AttentionPoolSpec
+from txexport.spec.layer_checks import check_no_crossing
 from txexport.spec.naflex import NaflexSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec, check_stateless
@@ -46,6 +47,7 @@ class DualEncoderSpec:
     def __post_init__(self) -> None:
         positive(self, "size")
         check_stateless(self, self.text)
+        check_no_crossing(self, self.text.blocks)
         if (self.vision is None) == (self.audio is None) or (self.audio is None) != (self.activation is None):
             read = ", ".join(name for name in ("vision", "audio", "activation") if getattr(self, name))
             raise SpecError(

@@ -15,7 +15,7 @@ from txexport.spec.head import HeadSpec, VectorSpec, check_tied
 from txexport.spec.instance_masks import InstanceMasksSpec
 from txexport.spec.map_stack import MapStackSpec
 from txexport.spec.mixed_stack import MixedStackSpec
-from txexport.spec.naflex import NaflexSpec
+from txexport.spec.naflex import FlattenedPatchesSpec, NaflexSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.packed import PackedSpec
 from txexport.spec.pose import PoseSpec
@@ -113,6 +113,8 @@ class EncoderSpec:
             )
         if isinstance(self.encoder.embedding, NaflexSpec):
             raise SpecError("EncoderSpec: embedding is NaflexSpec, which a DualEncoderSpec alone reads")
+        if isinstance(self.encoder.embedding, FlattenedPatchesSpec):
+            raise SpecError("EncoderSpec: FlattenedPatchesSpec, which an EncoderDecoderSpec alone reads")
         if isinstance(self.encoder.embedding, PackedSpec):
             raise SpecError("EncoderSpec: embedding is PackedSpec, which a VisionLanguageSpec alone reads")
         if isinstance(self.encoder.embedding, LogMelSpec) and self.encoder.masked:

@@ -9,6 +9,7 @@ from txexport.spec.dual_attention import PicturesSpec
 from txexport.spec.enums import Architecture, HeadKind
 from txexport.spec.head import HeadSpec
 from txexport.spec.lengths import output_size
+from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec, check_stateless
 
 
@@ -44,7 +45,8 @@ class EncoderDecoderSpec:
     `projected` to the decoder's width first or as they are. With a `decoder_start_token_id`, the decoder
     generates nothing: it reads the encoder's input shifted right, after that token, and the head classifies
     its output (Lewis et al. 2020, 3.1). With an `alignment`, tokens have times in the sound that is encoded.
-    With `pictures`, images stand among the encoder's tokens (Xiao et al. 2024, 4).
+    With `pictures`, images stand among the encoder's tokens (Xiao et al. 2024, 4). With a `vision` stack, the
+    encoder attends to the vectors of an image, one for each text (Li et al. 2022, 3.1).
     """
 
     encoder: StackSpec
@@ -55,6 +57,7 @@ class EncoderDecoderSpec:
     projected: bool = False
     alignment: AlignmentSpec | None = None
     pictures: PicturesSpec | None = None
+    vision: SignalStackSpec | None = None
 
     architecture: ClassVar[Architecture] = Architecture.ENCODER_DECODER
 
@@ -66,8 +69,7 @@ class EncoderDecoderSpec:
                 "EncoderDecoderSpec: cross_attention is None, expected one, by which the decoder reads the "
                 "encoder; or a DecoderSpec"
             )
-        if self.encoder.has_cross_attention:
-            raise SpecError("EncoderDecoderSpec: an encoder has nothing to cross-attend to")
+        self._check_vision()
         self._check_source()
         self._check_alignment()
         self._check_pictures()
@@ -110,6 +112,27 @@ class EncoderDecoderSpec:
                 raise SpecError(
                     f"EncoderDecoderSpec: keys and values are made of {cross.key_value_size} numbers, but a "
                     f"vector given has {given}; expected source_size={given}, or projected=True"
+                )
+
+    def _check_vision(self) -> None:
+        """Raise SpecError unless the encoder of tokens attends to a stack over images, or to nothing."""
+        crossed = [block.cross_attention for block in self.encoder.blocks if block.cross_attention]
+        if self.vision is None:
+            if self.encoder.has_cross_attention:
+                raise SpecError("EncoderDecoderSpec: an encoder has nothing to cross-attend to")
+            return
+        fixed = isinstance(self.vision.embedding, PatchSpec) and not self.vision.embedding.any_size
+        if not (fixed and crossed and not self.encoder.causal and self.generates and self.pictures is None):
+            raise SpecError(
+                f"EncoderDecoderSpec: vision reads {type(self.vision.embedding).__name__}, the encoder has "
+                f"causal={self.encoder.causal} and {len(crossed)} blocks with cross attention; expected "
+                "patches of one size, False and all of them, under a decoder that generates"
+            )
+        for cross in crossed:
+            if (cross.key_value_size, cross.unmasked) != (self.vision.hidden_size, True):
+                raise SpecError(
+                    f"EncoderDecoderSpec: the encoder attends to vectors of {cross.key_value_size} numbers "
+                    f"with unmasked={cross.unmasked}, expected {self.vision.hidden_size} and True"
                 )
 
     def _check_pictures(self) -> None:
@@ -170,7 +193,8 @@ class EncoderDecoderSpec:
     @property
     def stacks(self) -> dict[str, StackSpec]:
         """Its stacks by name."""
-        return {"encoder": self.encoder, "decoder": self.decoder}
+        images: dict[str, StackSpec] = {} if self.vision is None else {"vision": self.vision}
+        return images | {"encoder": self.encoder, "decoder": self.decoder}
 
     @property
     def stack(self) -> TextStackSpec:

@@ -75,6 +75,8 @@ class ExpertsSpec:
       `sum_eps`, if `normalised`; experts are picked by score plus a learned e_score_correction_bias
       (DeepSeek-AI 2025, 2.1.2).
     - `softmax_scores`: with `corrected`, softmax in place of sigmoid scores (Baidu 2025, ERNIE 4.5, 2.2).
+    - `sigmoid`: a sigmoid of each picked expert's score in place of the softmax, divided by their sum if
+      `normalised`; experts are picked by the scores themselves (Cohere2MoeTopKRouter of transformers).
     - `num_groups`, `top_groups`: group-limited top-k. Experts are picked from the best groups only, ranked by
       their best expert, or if `corrected` by their best two (DeepSeek-AI 2024, 2.2.2).
     - `shared`: an expert that every token passes; if `shared_gated`, a sigmoid gate scales its output (Yang
@@ -103,6 +105,7 @@ class ExpertsSpec:
     jitter: float | None = None
     sum_eps: float = 1e-20
     softmax_scores: bool = False
+    sigmoid: bool = False
     expert_scale: bool = False
     token_size: int | None = None
 
@@ -120,6 +123,11 @@ class ExpertsSpec:
             )
         if self.softmax_scores and not self.corrected:
             raise SpecError("ExpertsSpec: softmax_scores is True without corrected; expected False")
+        if self.sigmoid and (self.corrected or self.num_groups > 1 or self.jitter is not None):
+            raise SpecError(
+                f"ExpertsSpec: sigmoid is True with corrected={self.corrected}, num_groups={self.num_groups} "
+                f"and jitter={self.jitter}; expected False, 1 and None"
+            )
         self._check_groups()
         if self.jitter is not None:
             positive(self, "jitter")

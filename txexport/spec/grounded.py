@@ -8,6 +8,7 @@ from txexport.spec.deformable_attention import DeformableAttentionSpec
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.enums import Activation, Architecture
 from txexport.spec.feed_forward import FeedForwardSpec
+from txexport.spec.layer_checks import check_no_crossing
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.query_stack import QueryLayersSpec
@@ -52,6 +53,7 @@ class GroundedSpec:
     def __post_init__(self) -> None:
         positive(self, "levels", "cell_points", "object_points", "queries", "text_length", "temperature")
         positive(self, "box_layers")
+        check_no_crossing(self, self.text.blocks)
         name, width = "GroundedSpec", self.hidden_size
         if not (
             isinstance(self.text.embedding, EmbeddingSpec)

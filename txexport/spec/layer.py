@@ -124,7 +124,7 @@ class BlockSpec:
             )
         crossed = self.cross_attention is not None
         mixed = isinstance(self.feed_forward, ExpertsSpec)
-        plain = NormPlacement.PRE, NormPlacement.POST, NormPlacement.RES_POST, NormPlacement.SANDWICH
+        plain = [one for one in NormPlacement if one != NormPlacement.DOUBLE_POST]
         if mixed and (self.placement not in plain or crossed or self.layer_scale):
             raise SpecError(
                 f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
@@ -190,11 +190,6 @@ class BlockSpec:
             raise SpecError(
                 "BlockSpec: cross_attention.causal is True, expected False: "
                 "cross attention sees the whole encoder, so it cannot be causal"
-            )
-        if not self.attention.causal:
-            raise SpecError(
-                "BlockSpec: attention.causal is False, expected True: "
-                "a block with cross attention decodes, so its attention must be causal"
             )
         if self.placement == NormPlacement.PARALLEL:
             raise SpecError(

@@ -1,5 +1,6 @@
 """Checks of layers with states, and of what all stacks of equal width share."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from txexport.errors import SpecError, positive
@@ -32,6 +33,14 @@ def check_layers(stack: Any) -> None:
             )
     if stack.final_norm is not None and stack.final_norm.size != width:
         raise SpecError(f"{name}: final norm is {stack.final_norm.size} wide, the stack {width}")
+
+
+def check_no_crossing(owner: object, blocks: Iterable[Any]) -> None:
+    """Raise SpecError for layers with cross attention, where there is no other stack to attend to."""
+    if any(block.cross_attention is not None for block in blocks):
+        raise SpecError(
+            f"{type(owner).__name__}: a block has cross attention, but nothing to attend to; expected None"
+        )
 
 
 def check_gated(block: Any) -> None:

@@ -6,6 +6,7 @@ from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
 from txexport.spec.feed_forward import FeedForwardSpec
 from txexport.spec.layer import BlockSpec
+from txexport.spec.layer_checks import check_no_crossing
 from txexport.spec.norm import NormSpec
 
 
@@ -31,6 +32,8 @@ class LengthAdapterSpec:
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_layers", "kernel", "stride")
+        if self.block is not None:
+            check_no_crossing(self, [self.block])
         if not 0 <= 2 * self.padding < self.kernel:
             raise SpecError(
                 f"LengthAdapterSpec: padding is {self.padding} and kernel {self.kernel}; expected less than "

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from txexport.errors import positive
+from txexport.errors import SpecError, positive
+
+PATCHES = 2048  # the number for which costs are counted: any number may be read
 
 
 @dataclass(frozen=True)
@@ -39,3 +41,37 @@ class NaflexSpec:
     def shape(self) -> tuple[int, ...]:
         """Patches, and the numbers of each."""
         return self.length, self.numbers
+
+
+@dataclass(frozen=True)
+class FlattenedPatchesSpec:
+    """Patches of `numbers` each after their row and column, which count from 1 (Lee et al. 2023, 2.1).
+
+    A patch is projected to `hidden_size`; learned vectors of its row and of its column, below `positions`,
+    are added. A mask excludes padding.
+    """
+
+    hidden_size: int
+    numbers: int
+    positions: int
+
+    masked: ClassVar[bool] = True
+    counted: ClassVar[tuple[tuple[int, int], ...]] = ()  # a vector for every patch
+
+    def __post_init__(self) -> None:
+        positive(self, "hidden_size", "numbers")
+        if self.positions < 2:
+            raise SpecError(
+                f"FlattenedPatchesSpec: positions is {self.positions}, expected 2 or more: the first is of "
+                "padding"
+            )
+
+    @property
+    def length(self) -> int:
+        """The number of patches for which costs are counted."""
+        return PATCHES
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That number of patches, and of each the row, the column and the numbers."""
+        return PATCHES, 2 + self.numbers

@@ -7,6 +7,7 @@ from typing import ClassVar
 from txexport.errors import SpecError, positive
 from txexport.spec.embedding import EmbeddingSpec
 from txexport.spec.enums import Architecture
+from txexport.spec.layer_checks import check_no_crossing
 from txexport.spec.norm import NormSpec
 from txexport.spec.signal_embedding import PatchSpec
 from txexport.spec.stack import SignalStackSpec, StackSpec, TextStackSpec
@@ -34,6 +35,7 @@ class OpenVocabularySpec:
 
     def __post_init__(self) -> None:
         positive(self, "size")
+        check_no_crossing(self, self.text.blocks)
         patches = self.vision.embedding
         if not (isinstance(self.text.embedding, EmbeddingSpec) and isinstance(patches, PatchSpec)):
             read = f"{type(self.text.embedding).__name__} and {type(patches).__name__}"

@@ -59,6 +59,7 @@ TYPES: dict[str, type] = {
     "spectrogram_grid": specs.SpectrogramGridSpec,
     "waveform": specs.WaveformSpec,
     "waveform_stem": specs.WaveformStemSpec,
+    "flattened_patches": specs.FlattenedPatchesSpec,
     "frames": specs.FramesSpec,
     "gated_frames": specs.GatedFramesSpec,
     "subsampled": specs.SubsampledSpec,

@@ -8,9 +8,9 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.frames import FramesSpec
 from txexport.spec.gated_frames import GatedFramesSpec
 from txexport.spec.layer import BlockSpec
-from txexport.spec.layer_checks import check_layers
+from txexport.spec.layer_checks import check_layers, check_no_crossing
 from txexport.spec.length_adapter import LengthAdapterSpec
-from txexport.spec.naflex import NaflexSpec
+from txexport.spec.naflex import FlattenedPatchesSpec, NaflexSpec
 from txexport.spec.norm import NormSpec
 from txexport.spec.packed import PackedSpec
 from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
@@ -46,6 +46,7 @@ class SignalStackSpec:
         | SpectrogramSpec
         | WaveformSpec
         | WaveformStemSpec
+        | FlattenedPatchesSpec
         | FramesSpec
         | GatedFramesSpec
         | SubsampledSpec
@@ -63,6 +64,7 @@ class SignalStackSpec:
 
     def __post_init__(self) -> None:
         check_layers(self)
+        check_no_crossing(self, self.blocks)
         kinds = [
             block.attention
             for block in self.blocks
@@ -202,7 +204,8 @@ class SignalStackSpec:
     @property
     def masked(self) -> bool:
         """True where the stack reads an attention mask beside its signal."""
-        read = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | NaflexSpec | LogMelSpec
+        read = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | LogMelSpec
+        read |= NaflexSpec | FlattenedPatchesSpec
         return isinstance(self.embedding, read) and self.embedding.masked
 
     @property
@@ -213,8 +216,8 @@ class SignalStackSpec:
     @property
     def counted(self) -> tuple[tuple[int, int], ...]:
         """Kernels and strides by which the vectors of a masked sound are counted; () for other signals."""
-        sounds = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec
-        if not isinstance(self.embedding, sounds):
+        signals = WaveformSpec | FramesSpec | GatedFramesSpec | SubsampledSpec | FlattenedPatchesSpec
+        if not isinstance(self.embedding, signals):
             return ()
         return self.embedding.counted + (() if self.length_adapter is None else self.length_adapter.counted)
 

@@ -165,11 +165,12 @@ class TextStackSpec:
     def _check_layout(self) -> None:
         """Raise SpecError unless all layers have a flow of layout, which ends in the last, or none."""
         width = None if self.layout is None else self.layout.hidden_size
-        flows = [block.layout for block in self.layers]
+        flows = [block.layout for block in self.blocks]  # of as many layers, or repeated
         if any((None if flow is None else flow.hidden_size) != width for flow in flows):
             raise SpecError(f"TextStackSpec: a layout of {width} numbers, but a layer has {flows[0]}")
         ends = [flow is not None and flow.ends for flow in flows]
-        if self.layout is not None and ends != [False] * (self.num_layers - 1) + [True]:
+        ends_last = len(flows) == self.num_layers and ends == [False] * (len(flows) - 1) + [True]
+        if self.layout is not None and not ends_last:
             raise SpecError("TextStackSpec: the layout must end in the last layer alone")
         if self.layout is not None and self.layout.position != self.embedding.position:
             raise SpecError(

@@ -7,6 +7,7 @@ from txexport.errors import SpecError, positive
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.images_alone import ImagesAlone
 from txexport.spec.layer import BlockSpec
+from txexport.spec.layer_checks import check_no_crossing
 from txexport.spec.norm import NormSpec
 from txexport.spec.patch_grid import PatchGridSpec
 from txexport.spec.query_pooling import QueryPoolingSpec
@@ -102,6 +103,7 @@ class StageSpec:
         positive(self, "num_layers")
         if not 1 <= len(self.blocks) <= self.num_layers:
             raise SpecError(f"StageSpec: {len(self.blocks)} blocks for {self.num_layers} layers")
+        check_no_crossing(self, self.blocks)
         for block in self.blocks:
             if not isinstance(block.attention, OverGrid):
                 kind = type(block.attention).__name__

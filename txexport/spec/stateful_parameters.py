@@ -61,6 +61,10 @@ def mamba(spec: MambaSpec) -> Shapes:
     return shapes | {
         **under("select", linear(inner, sum(spec.widths), False)),
         **under("step", linear(spec.step_rank, inner, True)),
+        **{
+            f"{name}_norm.weight": (one.size,)
+            for name, one in zip(("step", "b", "c"), spec.norms or (), strict=False)
+        },
         "rate": (inner, spec.state_size),
         "skip": (inner,),
         **under("output", linear(inner, spec.hidden_size, spec.bias)),

@@ -6,7 +6,7 @@ from typing import ClassVar
 from txexport.errors import SpecError, positive
 from txexport.spec.images_alone import ImagesAlone
 from txexport.spec.layer import BlockSpec
-from txexport.spec.layer_checks import check_layers
+from txexport.spec.layer_checks import check_layers, check_no_crossing
 from txexport.spec.norm import NormSpec
 
 MULTIPLE = 8  # the vectors of a tile are padded with zeros to a multiple of it
@@ -83,6 +83,7 @@ class TiledStackSpec(ImagesAlone):
     def __post_init__(self) -> None:
         positive(self, "local_layers", "global_layers")
         check_layers(self)
+        check_no_crossing(self, self.blocks)
         if any(block.attention.causal or block.attention.window for block in self.blocks):
             raise SpecError("TiledStackSpec: attention is causal or has a window; expected neither of them")
         if self.middle_norm.size != self.hidden_size:

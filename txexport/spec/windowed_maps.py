@@ -9,6 +9,7 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.convolution_module import BatchNormSpec
 from txexport.spec.enums import Activation
 from txexport.spec.layer import BlockSpec
+from txexport.spec.layer_checks import check_no_crossing
 from txexport.spec.norm import NormSpec
 from txexport.spec.signal_embedding import PatchSpec
 
@@ -84,6 +85,7 @@ class WindowedMapsSpec:
 
     def __post_init__(self) -> None:
         positive(self, "side")
+        check_no_crossing(self, [self.block])
         name, patches, attention = "WindowedMapsSpec", self.patches, self.block.attention
         if not self.read or self.read[0] < 0 or any(first >= second for first, second in pairwise(self.read)):
             raise SpecError(f"{name}: read is {self.read}, expected one or more rising numbers from 0")

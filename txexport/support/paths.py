@@ -14,6 +14,7 @@ CHAT_TEMPLATES = "additional_chat_templates"  # the folder of named templates
 LANGUAGE_MODEL = "language_model"  # folder of an n-gram language model, for CTC; ALPHABET has its tokens
 ALPHABET = "alphabet.json"
 OF_LANGUAGE_MODEL = re.compile(rf"{LANGUAGE_MODEL}/(attrs\.json|unigrams\.txt|[^/.][^/]*\.(arpa|bin|binary))")
+FONT = "Arial.TTF"  # of questions that are drawn above images, by the name that transformers downloads
 BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a file of the hub's cache
 LONGEST_NAME = 200  # characters; file systems limit names to 255 bytes
 

@@ -77,6 +77,7 @@ ROWS = (
         "AutoModelForImageTextToText",
         ("generate", "ask_image"),
         CACHED,
+        auto_classes={"blip": "AutoModelForVisualQuestionAnswering"},
     ),
     Task(
         "audio-text-to-text",

@@ -6,7 +6,7 @@ from functools import partial
 import onnx_ir as ir
 
 from txexport.contracts import cache_names, names, roles
-from txexport.spec import Cache, EncoderDecoderSpec, TextStackSpec
+from txexport.spec import Cache, EncoderDecoderSpec, SignalStackSpec, TextStackSpec
 from txexport.spec.lengths import adapter_of
 from txgraphs._graph import Graph
 from txgraphs.architectures._model import (
@@ -43,6 +43,8 @@ def encoder_decoder_models(
         graph = graphs[roles.IMAGE_ENCODER] = new(roles.IMAGE_ENCODER)
         pixels = graph.declare(signatures[roles.IMAGE_ENCODER])[names.PIXEL_VALUES]
         graph.add_outputs({names.IMAGE_FEATURES: pictures(spec.pictures, graph, pixels)})
+    if spec.vision is not None:
+        graphs[roles.IMAGE_ENCODER] = _images(spec, spec.vision, signatures, new)
     graphs[roles.ENCODER] = _encoder(spec, signatures, new)
     later = roles.DECODER
     if roles.DECODER_WITH_PAST in signatures:
@@ -55,6 +57,15 @@ def encoder_decoder_models(
     return graphs
 
 
+def _images(spec: EncoderDecoderSpec, vision: SignalStackSpec, signatures: Signatures, new: Build) -> Graph:
+    """Pixels (I,channels,height,width) -> the vectors (I,E,W) to which the encoder's tokens attend."""
+    graph = new(roles.IMAGE_ENCODER)
+    inputs = graph.declare(signatures[roles.IMAGE_ENCODER])
+    x, _ = signal_states(vision, graph, inputs, layers_of(spec, graph, vision, names.VISION), names.VISION)
+    graph.add_outputs({names.IMAGE_FEATURES: x})
+    return graph
+
+
 def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:
     """Tokens (B,S) or a signal -> hidden states, and the promised keys and values for the decoder."""
     graph = new(roles.ENCODER)
@@ -63,7 +74,7 @@ def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Gr
     if not isinstance(spec.encoder, TextStackSpec):
         x, mask = signal_states(spec.encoder, graph, inputs, layers)
     else:
-        x, mask = encoder(spec.encoder, graph, inputs, layers), None
+        x, mask = encoder(spec.encoder, graph, inputs, layers, cross=_seen(spec, graph, inputs)), None
     graph.add_outputs({names.LAST_HIDDEN_STATE: x})
     if names.ENCODER_ATTENTION_MASK in graph.promised:
         if adapter_of(spec.encoder) is None:
@@ -75,6 +86,15 @@ def _encoder(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Gr
             graph.add_outputs(named(cache_names.present(layer, cache_names.ENCODER), pair))
     add_layers(graph, layers)
     return graph
+
+
+def _seen(spec: EncoderDecoderSpec, graph: Graph, inputs: Values) -> KeyValues:
+    """Vectors (B,E,W) of images -> their keys and values (B,K,E,H) for each layer of the encoder, if any."""
+    read = [block.cross_attention for block in spec.encoder.layers if block.cross_attention]
+    return [
+        cross_key_value(kind, graph / f"seen.{layer}", inputs[names.IMAGE_FEATURES])
+        for layer, kind in enumerate(read)
+    ]
 
 
 def _one_graph(spec: EncoderDecoderSpec, signatures: Signatures, new: Build) -> Graph:

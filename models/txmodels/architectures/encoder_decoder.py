@@ -14,7 +14,7 @@ from txmodels.architectures._model import empty_past, encoder, layers_of
 from txmodels.attention import CrossKeyValue
 from txmodels.decoder_stack import Decoder, KeyValues
 from txmodels.dual_attention import Pictures
-from txmodels.encoder_stack import Encoder
+from txmodels.encoder_stack import Encoder, SignalEncoder
 from txmodels.heads import head
 from txmodels.heads.causal_lm import CausalLMHead
 from txmodels.linear import Linear
@@ -33,6 +33,9 @@ class EncoderDecoderModel(nn.Module):
         self.spec, self.outputs = spec, frozenset(outputs)
         weighted, width = names.ATTENTIONS in self.outputs, spec.decoder.hidden_size
         self.pictures = None if spec.pictures is None else Pictures(spec.pictures)
+        self.vision = None if spec.vision is None else SignalEncoder(spec.vision)
+        read = [block.cross_attention for block in spec.encoder.layers if block.cross_attention]
+        self.seen = nn.ModuleList(map(CrossKeyValue, read))
         self.encoder = encoder(spec.encoder, weighted)
         self.reads_tokens = isinstance(self.encoder, Encoder)
         if spec.projected:
@@ -52,23 +55,37 @@ class EncoderDecoderModel(nn.Module):
         token_type_ids: Tensor | None = None,
         global_attention_mask: Tensor | None = None,
         pixel_values: Tensor | None = None,
+        image_features: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """All (B,S) -> the outputs of the encoder's graph, or of a single graph of both stacks, by name.
 
-        pixel_values (I,channels,height,width) are images among the tokens, whose vectors are returned too.
+        pixel_values (I,channels,height,width) are images among the tokens, or one for each row, to which its
+        tokens attend; their vectors are returned too. Given image_features (N,W) or (B,E,W) stand for them.
         """
         layers = layers_of(self.spec, self.outputs, self.spec.encoder, names.ENCODER)
-        images, features = {}, None
-        if self.pictures is not None and pixel_values is not None:
-            images[names.IMAGE_FEATURES] = self.pictures(pixel_values)  # (I, N, W)
-            features = images[names.IMAGE_FEATURES].flatten(0, 1)
+        images, features = {}, image_features
+        if pixel_values is not None:
+            images = self.images(pixel_values)
+            features = images[names.IMAGE_FEATURES]  # (I, N, W)
+            features = features if self.pictures is None else features.flatten(0, 1)
         tokens = attention_mask, token_type_ids, global_attention_mask
-        x = self.encoder(input_ids, *tokens, layers, image_features=features)
+        if self.vision is None:
+            x = self.encoder(input_ids, *tokens, layers, image_features=features)
+        else:
+            x = self.encoder(input_ids, *tokens, layers, cross=[pair(features) for pair in self.seen])
         if self.spec.generates:
             return images | self._hidden_states(x) | layers.values
         x, again = self._read_again(x, input_ids, attention_mask)
         outputs: dict[str, Tensor] = self.head.outputs(x, (input_ids, attention_mask), None)
         return outputs | layers.values | again
+
+    def images(self, pixel_values: Tensor) -> dict[str, Tensor]:
+        """pixel_values (I,channels,height,width) -> the vectors (I,N,W) of images, by the graph's name."""
+        if self.vision is None:
+            assert self.pictures is not None
+            return {names.IMAGE_FEATURES: self.pictures(pixel_values)}
+        features, _ = self.vision(pixel_values)
+        return {names.IMAGE_FEATURES: features}
 
     def encode_signal(self, signal: Tensor, attention_mask: Tensor | None = None) -> dict[str, Tensor]:
         """Pixels or a sound -> the outputs of the encoder's graph, by name.

@@ -58,7 +58,7 @@ def prompts_of(seed: int, words: int = 300) -> list[list[int]]:
 
 
 LONGROPE = next(
-    row for row in DECODERS if row.config.get("rope_parameters", {}).get("rope_type") == "longrope"
+    row for row in DECODERS if (row.config.get("rope_parameters") or {}).get("rope_type") == "longrope"
 )
 WINDOWED = next(row for row in DECODERS if row.config.get("sliding_window") == 5)
 

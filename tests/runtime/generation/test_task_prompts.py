@@ -7,26 +7,20 @@ import torch
 import transformers
 from click.testing import CliRunner
 from helpers import tasked
-from helpers.pictured import encoded, picture
+from helpers.answers_about_images import BEAMS, CHANGING, IMAGES, exported
+from helpers.pictured import encoded
 
 import txexport
 from txexport.cli.main import main
 from txexport.errors import InputError, UnsupportedError
 from txexport.exporter import export
 
-CHANGING = {"max_new_tokens": 9, "no_repeat_ngram_size": 1}  # or the tiny model repeats a token
-BEAMS = {"max_new_tokens": 7, "num_beams": 3, "no_repeat_ngram_size": 1}
-IMAGES = [picture(53, 37), picture(24, 24, 1), picture(17, 90, 2)]
 PROMPTS = ["<CAPTION>", "<CAPTION_TO_PHRASE_GROUNDING> the cat sat on the mat", "a dog?"]
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    root = tmp_path_factory.mktemp("tasked")
-    tasked.save(root / "checkpoint")
-    export(root / "checkpoint", root / "bundle", only="native")
-    export(root / "checkpoint", root / "dynamic", only="native", cache="dynamic")
-    return root
+    return exported(tmp_path_factory.mktemp("tasked"), tasked.save)
 
 
 @pytest.fixture(scope="module")

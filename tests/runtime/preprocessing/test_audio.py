@@ -242,9 +242,9 @@ def test_a_sound_may_fill_the_chunk_and_no_more(tmp_path):
     audio = Audio(tmp_path)
     assert (audio.rate, audio.samples) == (16000, 16000)
     whole = tone(440, 44100, 44101)
-    with pytest.raises(InputError, match=r"a sound is 1.00 s long, expected at most 1 s; cut it"):
+    with pytest.raises(InputError, match=r"a sound is 1.001 s long, expected at most 1 s; cut it"):
         audio.features(whole, rate=44100)
-    with pytest.raises(InputError, match=r"a sound is 2.50 s long"):
+    with pytest.raises(InputError, match=r"a sound is 2.5 s long"):
         audio.features([whole[:5], np.zeros(40000)])
     with pytest.raises(InputError, match=r"expected at most 1 s; shorten it, or cut it with truncate=True"):
         audio.features(np.zeros(40000), truncate=False)
@@ -454,7 +454,7 @@ def test_a_pipe_may_end_before_its_header_says(tmp_path):
     endless = data[:4] + b"\xff" * 4 + data[8:40] + b"\xff" * 4 + data[44:]
     read = read_sound(Pipe(endless), 16000, None, None)
     np.testing.assert_array_equal(read, samples / np.float32(2**15))
-    with pytest.raises(InputError, match=r"a sound is .* s long, expected at most 0 s; cut it"):
+    with pytest.raises(InputError, match=r"a sound is 0.25 s long, expected at most 0.249938 s; cut it"):
         read_sound(Pipe(endless), 16000, None, 3999)
     with pytest.raises(InputError, match="save it to a file and give its path"):
         read_sound(Pipe(b"fLaC" + bytes(200)), 16000, None, None)

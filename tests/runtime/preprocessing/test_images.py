@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 from helpers import sam2_processor
+from helpers.often import often
 from PIL import Image
 
 from txexport.errors import BundleError, InputError, MissingLibraryError, UnsupportedError
@@ -95,6 +96,24 @@ def test_a_file_that_is_silent_means_the_defaults(kind, tmp_path):
         assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
 
 
+@pytest.mark.parametrize("kind", ["BlipImageProcessor", "ViTImageProcessor", "SegformerImageProcessor"])
+def test_images_of_one_size_need_no_padding(kind, tmp_path):
+    """Files of BLIP have do_pad and a size_divisor, which change nothing of a fixed size."""
+    published = {"do_pad": True, "size_divisor": 32, "size": {"height": 40, "width": 40}}
+    processor = judge(kind, tmp_path, **published)
+    assert json.loads((tmp_path / FILE).read_text())["do_pad"] is True
+    for size in SIZES:
+        assert_same(processor, tmp_path, seeded(*size), input_data_format="channels_last")
+    batch = [seeded(*size) for size in SIZES]
+    expected = processor(batch, return_tensors="np", input_data_format="channels_last").pixel_values
+    ours = np.concatenate([Images(tmp_path).pixels(image) for image in batch])
+    np.testing.assert_array_equal(ours, expected)
+    for settings in ({"do_resize": False}, {"pad_size": {"height": 50, "width": 50}}):
+        write(tmp_path, image_processor_type=kind, do_pad=True, **settings)
+        with pytest.raises(UnsupportedError, match="do_pad is not supported"):
+            Images(tmp_path)
+
+
 MEAN = {"image_mean": [0.1, 0.4, 0.8], "image_std": [0.2, 0.3, 0.9]}
 CROP = {"do_center_crop": True, "crop_size": {"height": 40, "width": 41}}
 SETTINGS = {
@@ -124,7 +143,7 @@ SMALLER = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", often([*SETTINGS], slower=[f"filter {number}" for number in (0, 1, 4, 5)]))
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings(kind, name, tmp_path):
     processor = judge(kind, tmp_path, **SMALLER.get(kind, {}) | SETTINGS[name])

@@ -66,7 +66,7 @@ def estimator(request, tmp_path_factory):
     return Estimator(folder / "in", txexport.load(folder / "out", device="cpu"), processor)
 
 
-@pytest.mark.parametrize("batch_size", [1, 4, 10])
+@pytest.mark.parametrize("batch_size", [4, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 10))])
 def test_depth_equals_the_pipeline(batch_size, estimator, photographs):
     """In batches too, at the size of each image."""
     steps: list = []

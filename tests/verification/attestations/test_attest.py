@@ -281,6 +281,7 @@ def test_weights_inside_of_graphs_are_said_to_have_no_leaves(checkpoint_of, tmp_
     )
 
 
+@pytest.mark.slow
 def test_copied_weights_of_a_traced_bundle_are_recognised(tmp_path):
     source = traced_checkpoints.layoutlm(tmp_path / "in")
     txexport.export_traced(source, tmp_path / "out")

@@ -189,6 +189,7 @@ def test_names_of_other_tools_are_understood(optimum, checkpoint_of):
         assert standard(name, kind, of_decoder=True) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_an_export_of_transformers_is_judged(checkpoint_of, tmp_path):
     source = checkpoint_of("gpt2")

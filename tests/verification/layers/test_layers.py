@@ -114,10 +114,19 @@ WEIGHTS = [
 ]  # fmt: skip
 
 
+FIRST = {str(weight[0]): weight for weight in reversed(WEIGHTS)}  # of each family, in a run of every test
+
+
 @pytest.mark.parametrize(
     ("what", "cache", "case", "weight", "place"),
-    WEIGHTS,
-    ids=[f"{getattr(w[0], 'model_type', w[0])}-{w[1]}-{w[3]}" for w in WEIGHTS],
+    [
+        pytest.param(
+            *weight,
+            id=f"{getattr(weight[0], 'model_type', weight[0])}-{weight[1]}-{weight[3]}",
+            marks=[] if FIRST[str(weight[0])] is weight else [pytest.mark.slow],
+        )
+        for weight in WEIGHTS
+    ],
 )
 def test_changed_weight_is_found_in_its_place_and_nowhere_else(what, cache, case, weight, place, copy_of):
     folder = copy_of(what, cache)

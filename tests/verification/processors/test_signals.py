@@ -7,6 +7,7 @@ import pytest
 import tiny_checkpoint
 import transformers
 from helpers.bundle_edits import relist
+from helpers.often import often
 from helpers.speech import save_recogniser
 
 import txexport
@@ -66,7 +67,11 @@ ROWS = {
 }
 
 
-@pytest.fixture(params=ROWS)
+# Processors that another row has too.
+REPEATED = ("siglip", "resnet", "dab-detr", "lw_detr", "d_fine", "maskformer", "conditional_detr", "clipseg")
+
+
+@pytest.fixture(params=often([*ROWS], slower=REPEATED))
 def exported(request, tmp_path) -> tuple[Path, str, dict]:
     kind, settings, case, edit = ROWS[request.param]
     tiny_checkpoint.save(tmp_path / "source", request.param.partition(",")[0])

@@ -17,6 +17,7 @@ from helpers.bundle_edits import tamper
 from helpers.pages import Page, check_alone
 from helpers.project import ROOT
 from helpers.reports import SCHEMA, check_schema, hostile, is_valid
+from helpers.row import CONVERSE, Row
 from rich.console import Console
 
 from txexport import bundle
@@ -412,6 +413,8 @@ def test_quick_names_cases_that_there_are(bundle_of):
         ("qwen2_audio", "static"),
         ("voxtral", "static"),
         ("florence2", "static"),
+        ("pix2struct", "static"),
+        (Row("blip", "BlipForQuestionAnswering", CONVERSE), "static"),
         ("wav2vec2", None),
         ("wav2vec2-bert", None),
         ("speech_to_text", "static"),

@@ -99,7 +99,10 @@ def drop_a_layer_of_keys(model):
 
 @pytest.mark.parametrize(
     ("edit", "right"),
-    [(ignore_mask, {"one pass", "one token", "steps", "pieces"}), (drop_a_layer_of_keys, set())],
+    [
+        pytest.param(ignore_mask, {"one pass", "one token", "steps", "pieces"}, marks=pytest.mark.slow),
+        (drop_a_layer_of_keys, set()),
+    ],
 )
 def test_a_wrong_graph_is_not_equal(decoder, edit, right, tmp_path):
     source, out = decoder

@@ -59,6 +59,7 @@ def test_answers_as_transformers_for_other_images_and_texts(describer):
         )
 
 
+@pytest.mark.slow
 def test_is_verified_and_a_graph_without_the_image_is_not(describer, tmp_path):
     source, _, out = describer
     assert txexport.verify(out, cases="quick").verdict == "equal"

@@ -39,6 +39,7 @@ def test_is_loaded_as_any_bundle_and_writes_what_the_class_writes(sequence):
         assert tokens == expected[0, 1:].tolist()
 
 
+@pytest.mark.slow
 def test_is_verified_with_ragged_sources_steps_and_beams(sequence):
     _, out = sequence
     report = txexport.verify(out)
@@ -85,6 +86,7 @@ def test_each_graph_that_is_wrong_is_found(sequence, tmp_path):
     assert not {"one pass", "steps", "pieces"} & failed
 
 
+@pytest.mark.slow
 def test_a_type_without_a_family_is_a_sequence_too(tmp_path):
     """LongT5: local attention in the encoder, which is no family here."""
     config = transformers.LongT5Config(

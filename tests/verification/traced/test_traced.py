@@ -134,7 +134,7 @@ def swap_corners(model):
     model.graph.node.insert(0, node)
 
 
-@pytest.mark.parametrize("edit", [drop_product, swap_corners])
+@pytest.mark.parametrize("edit", [pytest.param(drop_product, marks=pytest.mark.slow), swap_corners])
 def test_a_wrong_graph_is_not_equal(labeller, edit, tmp_path):
     """By identity and by its cases, and by the cases alone where the manifest lists the wrong file."""
     source, out = labeller
@@ -192,6 +192,7 @@ def test_another_checkpoint_is_refused(labeller, tmp_path):
         txexport.verify(out, source=other)
 
 
+@pytest.mark.slow
 def test_a_size_at_which_the_graph_differs_is_fixed(mobilenet):
     _, manifest, out = mobilenet
     assert manifest.varied == ["batch_size"]
@@ -238,6 +239,7 @@ def test_inputs_are_checked(labeller):
         model(**values, pixels=1)
 
 
+@pytest.mark.slow
 def test_the_command_line(labeller, tmp_path):
     source, out = labeller
     run = CliRunner().invoke(main, ["inspect", str(out), "--json"])

@@ -12,26 +12,25 @@ from txexport.parts import stacks
 from txexport.parts.architectures import _cached, _readouts
 from txexport.parts.architectures._padded import Case, Texts, padded_cases
 from txexport.parts.architectures.encoder import check_no_cache
-from txexport.parts.cases import (
-    LONGEST,
-    EncoderCase,
-    decoder_cases,
-    generation_cases,
-    padded_sources,
-    tokens_for_experts,
+from txexport.parts.cases import EncoderCase
+from txexport.parts.encoder_images import (
+    OF_IMAGES,
+    image_graphs,
+    image_inputs,
+    image_parameters,
+    image_readouts,
+    image_stages,
 )
-from txexport.parts.dual_attention import OF_PICTURES, picture_graphs, picture_stages, pictures, readouts
 from txexport.parts.heads import head_of
 from txexport.parts.inputs import input_of
-from txexport.parts.part import Decoding, Readout, Shape, Skipped, View
-from txexport.parts.pictured_sources import pictured_sources
+from txexport.parts.part import Decoding, Readout, Shape, View
+from txexport.parts.source_cases import source_cases
 from txexport.spec import EncoderDecoderSpec
 from txexport.spec.attention_parameters import cross_key_value
 from txexport.spec.lengths import resampled
 from txexport.spec.shapes import Shapes, linear, under
 
 SOURCE: Shape = (names.BATCH_SIZE, names.ENCODER_SEQUENCE_LENGTH)
-SOUND = 40  # vectors of the longest sound of a case, where the model has no limit
 ENCODER_WORDS, DECODER_WORDS = (f"{stack}.embedding.word.weight" for stack in ("encoder", "decoder"))
 
 
@@ -44,7 +43,7 @@ class EncoderDecoder:
         """An encoder, a decoder, and the graph that aligns tokens; or one graph if nothing is generated."""
         if not spec.generates:
             return (roles.MODEL,)
-        pictured = () if spec.pictures is None else (roles.IMAGE_ENCODER,)
+        pictured = tuple(image_graphs(spec))
         aligned = () if spec.alignment is None else (roles.ALIGNMENT,)
         return (*pictured, roles.ENCODER, roles.DECODER, *aligned)
 
@@ -58,16 +57,16 @@ class EncoderDecoder:
             raise SpecError(
                 "EncoderDecoderSpec: the decoder generates, so its graph needs a contract with a cache"
             )
-        if spec.pictures is not None and contract.hub:
+        if image_graphs(spec) and contract.hub:
             return {}
         later = self._step(spec, contract)
-        inputs = input_of(spec.encoder).ports(spec.encoder, SOURCE)
+        inputs = (*input_of(spec.encoder).ports(spec.encoder, SOURCE), *image_inputs(spec))
         hidden = floats(names.LAST_HIDDEN_STATE, *_hidden_shape(spec), spec.source_size)
         cross = self._cross(spec, cache_names.PRESENT)
         if not contract.hub:
             mask = self._source_mask(spec, contract) if spec.masked else ()
             encoder = Signature(inputs, (hidden, *mask, *cross))
-            graphs = picture_graphs(spec) | {roles.ENCODER: encoder, roles.DECODER: later}
+            graphs = image_graphs(spec) | {roles.ENCODER: encoder, roles.DECODER: later}
             return graphs if spec.alignment is None else graphs | {roles.ALIGNMENT: self._alignment(spec)}
         present = _cached.own(spec.decoder, cache_names.PRESENT, cache_names.DECODER, names.SEQUENCE_LENGTH)
         states = floats(names.ENCODER_HIDDEN_STATES, *hidden.shape)
@@ -194,8 +193,8 @@ class EncoderDecoder:
             cache_names.to_past(port.name): f"{first}.{port.name}"
             for port in self._cross(spec, cache_names.PRESENT)
         }
-        inputs = sources_of(graphs.pop(roles.ENCODER).inputs, OF_PICTURES)
-        stages = [*picture_stages(spec, graphs), Stage(roles.ENCODER, ONCE, inputs, source)]
+        inputs = sources_of(graphs.pop(roles.ENCODER).inputs, OF_IMAGES)
+        stages = [*image_stages(spec, graphs), Stage(roles.ENCODER, ONCE, inputs, source)]
         for role, one in graphs.items():
             merged = role == roles.DECODER_MERGED
             sources = sources_of(one.inputs, earlier if merged else earlier | cross)
@@ -224,7 +223,7 @@ class EncoderDecoder:
         shapes |= under("decoder", stacks.parameters(spec.decoder))
         for second in self.shared(spec):
             del shapes[second]
-        shapes |= pictures(spec)
+        shapes |= image_parameters(spec)
         head = head_of(spec.head).parameters(spec.head, spec.decoder.hidden_size, spec.vocab_size)
         return shapes | under("head", head)
 
@@ -238,11 +237,14 @@ class EncoderDecoder:
 
     def readouts(self, spec: EncoderDecoderSpec, stack: str) -> tuple[Readout, ...]:
         """For the encoder, the keys and values for the decoder; for the decoder, the head."""
+        if stack == names.VISION:
+            return image_readouts(spec)
         if stack == "decoder":
             embedding = self.shared(spec).get(DECODER_WORDS, DECODER_WORDS)
             return (_readouts.head(spec.head, spec.vocab_size, embedding),)
         cross = Readout("cross", "of the encoder, for the decoder", every=True, for_decoder=True)
-        return (*[replace(cross, owner="cross_projection", note="")] * spec.projected, cross, *readouts(spec))
+        pictures = () if spec.pictures is None else image_readouts(spec)
+        return (*[replace(cross, owner="cross_projection", note="")] * spec.projected, cross, *pictures)
 
     def vector_output(self, spec: EncoderDecoderSpec) -> None:
         """None."""
@@ -255,28 +257,7 @@ class EncoderDecoder:
                 spec.encoder, spec.head, view, Texts(spec.head.pad_token_id, spec.head.eos_token_id)
             )
             return
-        source, vocab_size = spec.encoder, spec.vocab_size
-        if input_of(source).reads_tokens:
-            longest = view.longest(source)
-        else:
-            longest = min(source.limit or SOUND, LONGEST) if spec.masked else 0
-        yield from decoder_cases(
-            vocab_size,
-            view.longest(spec.decoder),
-            ragged=view.static,
-            left=False,
-            experts=tokens_for_experts(spec.decoder),
-            source=source,
-            source_longest=longest,
-        )
-        if spec.masked:
-            yield padded_sources(spec)
-        yield from pictured_sources(spec)
-        yield from generation_cases(vocab_size, spec.decoder, source)
-        if view.static:
-            yield Skipped("left padding", "a static cache pads on the right")
-        else:
-            yield Skipped("ragged decoder rows", "the dynamic encoder-decoder contract has no decoder mask")
+        yield from source_cases(spec, view)
 
     def text_case(self, spec: EncoderDecoderSpec, batch: EncoderCase) -> EncoderCase:
         """The batch."""

@@ -25,10 +25,10 @@ def run_once(
     `inputs` are rows of token ids, padded with `padding`, with the `media` of each, or images or sounds.
     Sounds that have a mask are read one by one, since padding would change their vectors.
     """
-    pictured = bundle.image_token_id is not None
-    if bundle.step is None or not bundle.once or (pictured and not bundle.is_encoder_decoder):
+    decodes = bundle.is_encoder_decoder or not bundle.reads_media
+    if bundle.step is None or not bundle.once or not decodes:
         return {}
-    if not bundle.masks_sounds or len(inputs) == 1:
+    if not bundle.masks_signals or len(inputs) == 1:
         return _values(bundle, inputs, padding, media)
     cross: dict[str, np.ndarray] = {}
     for row in inputs:
@@ -45,11 +45,11 @@ def _values(
     read = {source for stage in bundle.stages for source in stage.inputs.values()}
     values: dict[str, Value] = {}  # inputs and outputs, as "ROLE.NAME"
     for stage in bundle.once:
-        if bundle.image_token_id is not None and stage.role == bundle.media_role:
+        if bundle.reads_media and stage.role == bundle.media_role:
             continue  # media have their vectors
         session = bundle.sessions[stage.role]
         prompts = _prompts(bundle, inputs, padding, stage)
-        if bundle.image_token_id is not None and (name := media_features(session.inputs)) in session.inputs:
+        if bundle.reads_media and (name := media_features(session.inputs)) in session.inputs:
             vectors = features_of(session, [*map(len, inputs)], media)
             values[stage.inputs[name]] = session.value(vectors)
         feeds = {
@@ -106,6 +106,8 @@ def sound_of(row: object, bundle: LoadedBundle) -> np.ndarray:
     """
     [shape], least = media_inputs(bundle).values(), bundle.reader.facts.least_samples
     what, axes = ("a waveform", "one axis") if len(shape) == 1 else ("a spectrogram", "(frames, bands)")
+    if bundle.flattens_images:
+        what, axes = "an image in patches", "(patches, 2 + numbers)"
     try:
         sound = np.asarray(row, np.float32)
     except (TypeError, ValueError, OverflowError):

@@ -96,9 +96,13 @@ def features_between(rows: Sequence[Media], starts: np.ndarray, counts: np.ndarr
 def features_of(session: Session, lengths: Sequence[int], rows: Sequence[Media]) -> np.ndarray:
     """The vectors (N,W) of the media of whole prompts of these lengths, as an encoder reads them, row by row.
 
-    There are none of a prompt without media, and without `rows`.
+    There are none of a prompt without media, and without `rows`. An encoder that attends to an image reads
+    them as (B,E,W).
     """
-    size = session.inputs[media_features(session.inputs)].shape[1]
+    shape = session.inputs[media_features(session.inputs)].shape
+    if len(shape) == 3:
+        return np.stack([image.features for (image,) in rows if image.features is not None])
+    size = shape[1]
     assert isinstance(size, int)
     every, counts = rows or [()] * len(lengths), np.array(lengths)
     return np.concatenate(

@@ -28,6 +28,7 @@ from txexport.runtime.preprocessing.image_tiles import Tiles
 from txexport.runtime.preprocessing.message_images import PromptImages, listed
 from txexport.runtime.preprocessing.message_sounds import PromptSounds
 from txexport.runtime.preprocessing.picture_prompts import PicturePrompts, Pieces
+from txexport.runtime.preprocessing.question_prompts import QuestionPrompts
 from txexport.runtime.preprocessing.sound_prompts import Sound, SoundPrompts, vectors_of_sound
 from txexport.runtime.preprocessing.task_prompts import TaskPrompts
 
@@ -69,8 +70,10 @@ def _read(bundle: LoadedBundle) -> str:
     return prompts.get(bundle.prompt_kind, "text alone")
 
 
-def prompts_of(bundle: LoadedBundle) -> PicturePrompts | SoundPrompts | TaskPrompts:
+def prompts_of(bundle: LoadedBundle) -> PicturePrompts | SoundPrompts | TaskPrompts | QuestionPrompts:
     """The form of the images or sounds in the prompts of a bundle that reads them."""
+    if bundle.questions_images:
+        return QuestionPrompts(bundle.files)
     assert bundle.image_token_id is not None
     if bundle.reads_sounds:
         facts = bundle.stage(bundle.media_role).facts
@@ -84,7 +87,7 @@ def prompts_of(bundle: LoadedBundle) -> PicturePrompts | SoundPrompts | TaskProm
 
 def decoded(bundle: LoadedBundle, rows: Sequence[Sequence[int]]) -> list[str]:
     """The texts of answers; those of an encoder-decoder that reads images keep the tokens of places."""
-    prompts = None if bundle.image_token_id is None else prompts_of(bundle)
+    prompts = prompts_of(bundle) if bundle.reads_media else None
     return prompts.decoded(rows) if isinstance(prompts, TaskPrompts) else bundle.files.text.decode(rows)
 
 
@@ -146,10 +149,15 @@ def media_of(bundle: LoadedBundle, token_ids: Sequence[int] | np.ndarray, images
     """The media of a prompt, of the image encoder's inputs for each of its images, or their tiles, in order.
 
     Raises InputError unless the prompt has as many tokens for images as they have vectors, or one for each if
-    the decoder attends to them.
+    the decoder attends to them. A question, which attends to its image, has none.
     """
     if bundle.crosses_images:
         return crossed_media_of(bundle, token_ids, [*images])
+    if bundle.questions_images:
+        return tuple(
+            Medium(0, 1, digest := digest_of(*image.values()), _features(bundle, image, digest))
+            for image in images
+        )
     indices, inputs = np.flatnonzero(np.asarray(token_ids) == bundle.image_token_id), [*images]
     grids = [grid_of(bundle, one) for one in inputs]
     lengths = [length_of(bundle, one) for one in inputs]

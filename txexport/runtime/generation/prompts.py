@@ -40,9 +40,11 @@ def inputs_of(
         single = isinstance(prompts, str | Path | np.ndarray)
         return list(bundle.files.extractor.features(prompts)), single
     if bundle.prompt_kind == IMAGE:
-        return list(bundle.files.images.pixels(prompts)), not several(prompts)
+        files = bundle.files
+        read = files.flattened.pixels if bundle.flattens_images else files.images.pixels
+        return list(read(prompts)), not several(prompts)
     text, texts = bundle.files.text, as_texts(prompts)  # type: ignore[arg-type]
-    pictured = None if bundle.image_token_id is None else prompts_of(bundle)
+    pictured = prompts_of(bundle) if bundle.reads_media else None
     adds = pictured is None or pictured.adds_tokens
     if pictured is not None and (any(images) or pictured.rewrites):
         pairs = zip(texts, images or repeat(()), strict=bool(images))
@@ -70,9 +72,9 @@ def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[
     messages, sounds = without_sounds(messages)
     check_reads(bundle, bool(images), bool(sounds))
     text, tiles, adds = (
-        (chat.prompt(bundle.files.folder, conversation), [], False)
-        if bundle.image_token_id is None
-        else prompts_of(bundle).chat(replace(conversation, messages=messages), images or sounds)
+        prompts_of(bundle).chat(replace(conversation, messages=messages), images or sounds)
+        if bundle.reads_media
+        else (chat.prompt(bundle.files.folder, conversation), [], False)
     )
     bundle.files.text_size.check([text], _longest(bundle))
     [encoding] = bundle.files.text.encode([text], adds=adds)

@@ -186,6 +186,8 @@ def _check_media(request: GenerationRequest) -> None:
     if request.media:
         for row, media in zip(request.inputs, request.media, strict=True):
             check_media(media, len(row))
+    if request.bundle.questions_images and sum(map(bool, request.media)) < len(request.inputs):
+        raise InputError("a question has no image; give one with each as images")
     needed, assistant = request.media_inputs, request.assistant
     if any(request.media) and not needed:
         raise InputError(f"a prompt has media, and {request.bundle} reads none; give text alone")

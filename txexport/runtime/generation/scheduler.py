@@ -39,7 +39,7 @@ def run(
 def _alone(request: GenerationRequest) -> bool:
     """Return whether each row is a batch: sounds of several lengths, without a mask or not yet read."""
     bundle = request.bundle
-    return bundle.reads_any_length and (request.read is not None or not bundle.masks_sounds)
+    return bundle.reads_any_length and (request.read is not None or not bundle.masks_signals)
 
 
 def finished(

@@ -1,6 +1,7 @@
 """Sounds read from files, streams and arrays at the rate of a model; N samples."""
 
 import io
+import math
 import os
 from collections.abc import Iterator, Sequence
 from tempfile import _TemporaryFileWrapper
@@ -102,7 +103,8 @@ def _valid(
 
 
 def _too_long(seconds: float, most: float, cure: str) -> InputError:
-    return InputError(f"a sound is {seconds:.2f} s long, expected at most {int(most)} s; {cure}")
+    milliseconds = math.ceil(seconds * 1000)  # so that the two differ
+    return InputError(f"a sound is {milliseconds / 1000:.10g} s long, expected at most {most:g} s; {cure}")
 
 
 def _array(sound: object) -> np.ndarray:

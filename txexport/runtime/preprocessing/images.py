@@ -108,19 +108,10 @@ class Images:
         options |= share_kept(options) if "crop_pct" in DEFAULTS[kind] else {}
         for name in PLAIN:
             if isinstance(PLAIN[name], bool) and not isinstance(options[name], bool):
-                raise BundleError(
-                    f"image processor: {name} is {shown(options[name])}, expected true or false"
-                )
-        # Detectors pad images of different sizes in a batch; here these are no batch.
-        unsupported = ("pad_size", "use_square_size") if kind in BOUNDED else ("do_pad", "use_square_size")
+                value = shown(options[name])
+                raise BundleError(f"image processor: {name} is {value}, expected true or false")
         # The number that DPT's edges are padded to multiples of, on both sides.
         self.multiple = divisor_of(options) if kind == "DPTImageProcessor" and options["do_pad"] else 1
-        allowed = {"do_pad"} if kind == "DPTImageProcessor" else set()
-        for name in () if kind in OWN_PADDING else unsupported:
-            if options[name] and name not in allowed:
-                raise UnsupportedError(
-                    f"image processor: {name} is not supported; set it to {PLAIN.get(name)}"
-                )
         if options["resample"] not in FILTERS:
             raise UnsupportedError(f"image processor: resample {shown(options['resample'])} is not supported")
         self.on_white, self.resample = bool(options["do_convert_rgb"]), int(options["resample"])
@@ -128,6 +119,15 @@ class Images:
         own_sizes = TILED | PACKED | MOSAICS | SPLITTING | FITTING | CANVASED
         if options["do_resize"] or kind in own_sizes or "do_thumbnail" in DEFAULTS[kind]:
             self.size = size_for(DEFAULTS[kind], options, kind in PADDED, BOUNDED.get(kind))
+        # Detectors pad images of different sizes in a batch; here these are no batch.
+        unsupported = ("pad_size", "use_square_size") if kind in BOUNDED else ("do_pad", "use_square_size")
+        # Images of one size are as large as the largest of their batch: nothing is padded.
+        one_size = isinstance(self.size, tuple) and not options.get("pad_size")
+        allowed = {"do_pad"} if kind == "DPTImageProcessor" or one_size else set()
+        for name in () if kind in OWN_PADDING else unsupported:
+            if options[name] and name not in allowed:
+                plain = PLAIN.get(name)
+                raise UnsupportedError(f"image processor: {name} is not supported; set it to {plain}")
         pads = kind in PADDED and options["do_pad"]
         padded = edges("pad_size", options["pad_size"], True) if pads else None
         self.padded = (padded, padded) if isinstance(padded, int) else padded

@@ -42,9 +42,8 @@ def score(
     (PaliGemma), and for texts that are too long.
     """
     if bundle.prompt_kind != TOKENS:
-        what, method = (
-            ("speech", "transcribe") if bundle.prompt_kind == SOUND else ("images", "image_to_text")
-        )
+        seeing = "ask_image" if bundle.draws_questions else "image_to_text"
+        what, method = ("speech", "transcribe") if bundle.prompt_kind == SOUND else ("images", seeing)
         raise InputError(f"a model of {what} scores no texts; it has {method}")
     if bundle.is_encoder_decoder != (targets is not None):
         expected = "one for each text" if bundle.is_encoder_decoder else "None: it is no encoder-decoder"

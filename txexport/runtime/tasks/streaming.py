@@ -15,7 +15,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.pieces import Pieces
-from txexport.runtime.tasks import image_to_text, speech_recognition
+from txexport.runtime.tasks import drawn_questions, image_to_text, speech_recognition
 
 
 def stream(bundle: LoadedBundle, prompt: str, **options: Any) -> Iterator[str]:
@@ -48,11 +48,16 @@ def stream_many(
     errors as there; num_return_sequences must be 1.
     """
     if bundle.prompt_kind != TOKENS:
-        check_reads(bundle, images is not None, audio is not None)
+        check_reads(bundle, images is not None and not bundle.draws_questions, audio is not None)
     if bundle.prompt_kind == SOUND:
         check_task(bundle, "generate")
         refuse_languages(src_lang, tgt_lang)
         request = speech_recognition.request(bundle, prompts, logits_processor=logits_processor, **options)
+    elif bundle.draws_questions:
+        refuse_languages(src_lang, tgt_lang)
+        request = drawn_questions.request(
+            bundle, prompts, images, logits_processor=logits_processor, **options
+        )
     elif bundle.prompt_kind == IMAGE:
         refuse_languages(src_lang, tgt_lang)
         request = image_to_text.request(bundle, prompts, logits_processor=logits_processor, **options)

@@ -20,8 +20,8 @@ from txexport.runtime.preprocessing.chat import Conversation, Messages, Tools
 from txexport.runtime.preprocessing.languages import refuse_languages
 from txexport.runtime.preprocessing.message_images import PromptImages
 from txexport.runtime.preprocessing.message_sounds import PromptSounds
-from txexport.runtime.tasks import speech_recognition
-from txexport.runtime.tasks.image_to_text import image_to_text
+from txexport.runtime.tasks import drawn_questions, speech_recognition
+from txexport.runtime.tasks.image_to_text import image_to_text, texts_of
 from txexport.support.arguments import check_flag
 from txexport.support.progress import Progress
 
@@ -66,6 +66,10 @@ def generate(
         "first_place": first_place,
         "progress": progress,
     }
+    if bundle.draws_questions:
+        check_reads(bundle, False, audio is not None)
+        refuse_languages(src_lang, tgt_lang)
+        return _drawn(bundle, prompts, images, **options)
     if bundle.prompt_kind != TOKENS:
         check_reads(bundle, images is not None, audio is not None)
     if bundle.prompt_kind == SOUND:
@@ -87,6 +91,22 @@ def generate(
         grouped = [texts[at : at + copies] for at in range(0, len(texts), copies)]
         return grouped[0] if single else grouped
     return texts[0] if single else texts
+
+
+def _drawn(
+    bundle: LoadedBundle,
+    questions: Any,
+    images: PromptImages | None,
+    *,
+    batch_tokens: int,
+    first_place: int,
+    progress: Progress | None,
+    **options: Any,
+) -> str | list[str]:
+    """The answers to questions that are drawn above their images. Arguments and errors as `generate`."""
+    request = drawn_questions.request(bundle, questions, images, **options)
+    texts = texts_of(request, batch_tokens, first_place, progress)
+    return texts[0] if isinstance(questions, str) else texts
 
 
 def generate_ids(

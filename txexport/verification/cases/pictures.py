@@ -64,14 +64,21 @@ def image_vectors(runner: GraphRunner, images: Sequence[Sequence[PixelInputs]]) 
 def source_images(
     runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
 ) -> Arrays:
-    """The vectors (n,W) of the images among the tokens of an encoder, paired with the reference's.
+    """The vectors (n,W) of the images among the tokens of an encoder, or (B,E,W) of the image of each row.
 
-    Nothing for an encoder that reads none.
+    They are paired with the reference's. Nothing for an encoder that reads none.
     """
     encoder = runner.manifest.graphs.get(roles.ENCODER)
     if encoder is None or IMAGE_FEATURES not in [port.name for port in encoder.inputs]:
         return {}
     [port] = [one for one in encoder.inputs if one.name == IMAGE_FEATURES]
+    if len(port.shape) == 3:
+        assert case.images is not None
+        pixels = joined(image for images in case.images for image in images)
+        seen = runner.run(roles.IMAGE_ENCODER, **pixels)[IMAGE_FEATURES]
+        of_rows = pairs.setdefault((roles.IMAGE_ENCODER, IMAGE_FEATURES), [])
+        of_rows += [(one[None], truth[IMAGE_FEATURES]) for one, truth in zip(seen, expected, strict=True)]
+        return {IMAGE_FEATURES: seen}
     every = [np.zeros((0, int(port.shape[1])), np.float32)]
     for images, truth in zip(case.images or [[]] * len(case.rows), expected, strict=True):
         if images:

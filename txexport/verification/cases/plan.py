@@ -52,6 +52,7 @@ QUICK = frozenset(
         "three ragged rows, left padding",
         "greedy, three ragged rows",
         "beams, two rows",
+        "nine images in one padded batch",
         "nine sounds in one padded batch",
         "three",
         "three ragged rows",

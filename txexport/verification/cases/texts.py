@@ -13,6 +13,7 @@ from txexport.exporter.calibration.inputs import alone, reader_of, rows_of, sour
 from txexport.parts import architecture_of
 from txexport.parts.cases import DecoderCase, EncoderCase, GreedyCase
 from txexport.parts.inputs import reads_tokens
+from txexport.parts.source_cases import SourceCase, with_images
 from txexport.runtime.batches import (
     check_marks,
     global_tokens,
@@ -97,10 +98,11 @@ def _cases(
         assert reads_tokens(decoder)
         sources, rows = sources_and_targets(files, reader, decoder, items)
         prompts, room = sources, NEW_TOKENS
-    yield planned(_steps(manifest, name, rows, sources))
+    cases: list[SourceCase] = [_steps(manifest, name, rows, sources)]
     joined = roles.EMBED_TOKENS in manifest.graphs  # graphs that txexport's runtime does not join
     if name != BUILT_IN and min(room, NEW_TOKENS) > 0 and not joined:
-        yield planned(GreedyCase(f"{name}, greedy", prompts, min(room, NEW_TOKENS)))
+        cases.append(GreedyCase(f"{name}, greedy", prompts, min(room, NEW_TOKENS)))
+    yield from map(planned, with_images(spec, cases))
 
 
 def _of_encoder(

@@ -19,7 +19,14 @@ from typing import Protocol
 from txexport.bundle.manifest import Manifest
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import roles
-from txexport.contracts.names import BBOX, INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
+from txexport.contracts.names import (
+    BBOX,
+    FLATTENED_PATCHES,
+    INPUT_FEATURES,
+    INPUT_IDS,
+    INPUT_VALUES,
+    PIXEL_VALUES,
+)
 from txexport.families import Resolved
 from txexport.verification.checks import (
     CHAT_TEMPLATE,
@@ -36,6 +43,7 @@ from txexport.verification.processors import (
     chat,
     ctc_tokenizer,
     documents,
+    flattened,
     pages,
     prompts,
     signals,
@@ -81,7 +89,12 @@ CHECKS: dict[str, tuple[Callable[[Manifest], bool], Check]] = {
     TOKENIZER: (lambda manifest: _reads(manifest, INPUT_IDS), _check_tokenizer),
     CHAT_TEMPLATE: (_chats, chat.check),
     CTC_TOKENIZER: (_recognises, ctc_tokenizer.check),
-    IMAGE_PROCESSOR: (lambda manifest: _reads(manifest, PIXEL_VALUES), signals.check_images),
+    IMAGE_PROCESSOR: (
+        lambda manifest: _reads(manifest, PIXEL_VALUES, FLATTENED_PATCHES),
+        lambda folder, manifest, checkpoint, *, quick: _images_of(manifest)(
+            folder, manifest, checkpoint, quick=quick
+        ),
+    ),
     IMAGE_PROMPTS: (
         lambda manifest: _has_prompts(manifest, roles.IMAGE_ENCODER),
         lambda folder, manifest, checkpoint, *, quick: _prompts_of(manifest)(
@@ -116,6 +129,11 @@ def _has_prompts(manifest: Manifest, role: str) -> bool:
 def _prompts_of(manifest: Manifest) -> Check:
     """The check of prompts with images: of tasks, where an encoder reads them."""
     return tasks.check if roles.ENCODER in manifest.graphs else prompts.check
+
+
+def _images_of(manifest: Manifest) -> Check:
+    """The check of images: of patches in a row, or of pixels."""
+    return flattened.check if _reads(manifest, FLATTENED_PATCHES) else signals.check_images
 
 
 def _ranks_pages(manifest: Manifest) -> bool:

@@ -43,7 +43,7 @@ def check_images(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
 ) -> list[TensorCheck]:
     """Compare pixel values of images of every mode and several sizes. Raises SkipError."""
-    _check_there(folder, "image processor")
+    check_there(folder, "image processor")
     if find_spec("PIL") is None:
         raise SkipError("Pillow is not installed")
     if isinstance(checkpoint, Resized):
@@ -57,7 +57,7 @@ def check_images(
     options["backend"] = "pil"
     with original("AutoImageProcessor", checkpoint, manifest.model_type, **options) as theirs:
         checks = []
-        for name, image in _images(quick):
+        for name, image in images_of_modes(quick):
             converted = image if theirs.do_convert_rgb else image.convert("RGB")
             try:
                 inputs = ours.inputs(image)
@@ -66,7 +66,7 @@ def check_images(
                 continue
             expected = theirs(converted, return_tensors="np")
             checks += [
-                _check(f"{key.replace('_', ' ')} of {name}", value, expected[key], tolerance)
+                difference(f"{key.replace('_', ' ')} of {name}", value, expected[key], tolerance)
                 for key, value in inputs.items()
             ]
         return checks
@@ -76,7 +76,7 @@ def check_sounds(
     folder: Path, manifest: Manifest, checkpoint: Checkpoint, *, quick: bool
 ) -> list[TensorCheck]:
     """Compare features of sounds of several kinds and lengths. Raises SkipError."""
-    _check_there(folder, "feature extractor")
+    check_there(folder, "feature extractor")
     try:
         ours = BundleFiles(folder).extractor
     except (BundleError, UnsupportedError) as error:
@@ -93,12 +93,12 @@ def check_sounds(
         for name, sound in sounds:
             features = _made(theirs, ours.kind, sound, ours.rate)
             computed = ours.features(sound, truncate=True)
-            checks.append(_check(f"features of {name}", computed, features[ours.port], tolerance))
+            checks.append(difference(f"features of {name}", computed, features[ours.port], tolerance))
         if ours.masked:
             batch = [sound for _, sound in sounds]
             padded = _made(theirs, ours.kind, batch, ours.rate, padding=True)
             for port, computed in ours.inputs(batch).items():
-                checks.append(_check(f"{port} of sounds in a batch", computed, padded[port], tolerance))
+                checks.append(difference(f"{port} of sounds in a batch", computed, padded[port], tolerance))
         return checks
 
 
@@ -111,7 +111,7 @@ def _made(theirs: Any, extractor: str, sounds: Any, rate: int, **options: bool) 
     return {INPUT_VALUES: features[INPUT_VALUES][:, 0], ATTENTION_MASK: features["padding_mask"]}
 
 
-def _check_there(folder: Path, what: str) -> None:
+def check_there(folder: Path, what: str) -> None:
     if not any((folder / name).is_file() for name in (ALONE, TOGETHER)):
         raise SkipError(f"no {what} there")
 
@@ -128,7 +128,7 @@ def _check_refused(processor: Any, image: Any, name: str) -> None:
     raise AssertionError(f"{name} is refused, but transformers reads it")
 
 
-def _check(what: str, found: np.ndarray, expected: Any, tolerance: float) -> TensorCheck:
+def difference(what: str, found: np.ndarray, expected: Any, tolerance: float) -> TensorCheck:
     """The largest difference of arrays of one shape. Raises AssertionError for different shapes."""
     wanted = np.asarray(expected)
     if found.shape != wanted.shape:
@@ -136,7 +136,7 @@ def _check(what: str, found: np.ndarray, expected: Any, tolerance: float) -> Ten
     return TensorCheck(what, found.size, float(np.abs(found - wanted).max()), tolerance)
 
 
-def _images(quick: bool) -> Iterator[tuple[str, Any]]:
+def images_of_modes(quick: bool) -> Iterator[tuple[str, Any]]:
     """Noise on a gradient, by its description; filters, offsets and swapped axes all show in it."""
     from PIL import Image
 

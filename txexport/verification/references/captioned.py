@@ -3,12 +3,29 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor
+
+from txexport.contracts.names import ATTENTION_MASK, IMAGE_FEATURES, INPUT_IDS, PIXEL_VALUES
 
 
 def captioned(model: Any, encoder_inputs: Mapping[str, Any], input_ids: Tensor) -> Any:
-    """The decoder's outputs for tokens after an image, with its caches, and the image's hidden states."""
-    hidden = model.vision_model(**encoder_inputs).last_hidden_state
-    outputs = model.text_decoder(input_ids=input_ids, encoder_hidden_states=hidden, use_cache=True)
+    """The decoder's outputs for tokens after an image, with its caches and the encoder's hidden states.
+
+    With a question, its tokens read the image, and the decoder reads them; the image's vectors are returned
+    too.
+    """
+    image = model.vision_model(encoder_inputs[PIXEL_VALUES]).last_hidden_state
+    hidden, mask = image, {}
+    if INPUT_IDS in encoder_inputs:
+        question = {name: encoder_inputs[name] for name in (INPUT_IDS, ATTENTION_MASK)}
+        seen = torch.ones(image.shape[:2], dtype=torch.long)
+        hidden = model.text_encoder(
+            **question, encoder_hidden_states=image, encoder_attention_mask=seen
+        ).last_hidden_state
+        mask = {"encoder_attention_mask": encoder_inputs[ATTENTION_MASK]}
+    outputs = model.text_decoder(input_ids=input_ids, encoder_hidden_states=hidden, use_cache=True, **mask)
     outputs.encoder_last_hidden_state = hidden
+    if INPUT_IDS in encoder_inputs:
+        outputs[IMAGE_FEATURES] = image
     return outputs

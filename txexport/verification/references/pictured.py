@@ -108,8 +108,12 @@ def _of_sounds(model: Any, input_ids: Tensor, sounds: Mapping[str, Tensor]) -> n
     return joined
 
 
-def source_pictures(model: Any, source: Source, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The vectors (I,N,W) of the images among an encoder's tokens, which the library loses on the way."""
+def source_pictures(
+    model: Any, source: Source, inputs: Mapping[str, Any], outputs: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """The vectors (I,N,W) of the images of an encoder's tokens, which the library loses on the way."""
     if not isinstance(source, PicturedTokens) or not source.images:
         return {}
+    if IMAGE_FEATURES in outputs:
+        return {IMAGE_FEATURES: outputs[IMAGE_FEATURES]}
     return {IMAGE_FEATURES: model.get_image_features(inputs[PIXEL_VALUES]).pooler_output}

@@ -156,9 +156,13 @@ class Transformers:
         named |= of_layers(outputs, self.layer_outputs, self.scores)
         return {name: value.numpy() for name, value in named.items()}
 
+    def _renamed(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Inputs by the library's names."""
+        return {self.inputs.get(name, name): value for name, value in inputs.items()}
+
     def _own_inputs(self, inputs: Arrays) -> dict[str, Tensor]:
         """A graph's inputs by the library's names; waveforms (B,N), or of one channel (B,1,N)."""
-        result = {self.inputs.get(name, name): value for name, value in tensors(inputs).items()}
+        result = self._renamed(tensors(inputs))
         return result | ({INPUT_VALUES: result[INPUT_VALUES][:, None]} if self.channels else {})
 
     @torch.no_grad()
@@ -181,7 +185,7 @@ class Transformers:
             vectors |= pictured(self.model, ids, images, **named) if reads_images else {}
             rows = _rows(outputs, self.layer_outputs)
             return {LOGITS: outputs.logits[0].numpy(), **past, **rows, **vectors}
-        encoder_inputs, arguments = source_tensors(source), dict(self.layer_outputs)
+        encoder_inputs, arguments = self._renamed(source_tensors(source)), dict(self.layer_outputs)
         apart = getattr(self.model, "enc_to_dec_proj", None) is not None
         if apart or (self.alignment and not arguments):  # an encoder's weights would fill the memory
             masks = {name: value for name, value in encoder_inputs.items() if name == ATTENTION_MASK}
@@ -198,7 +202,7 @@ class Transformers:
             LAST_HIDDEN_STATE: encoder_inputs["encoder_outputs"][0] if apart else encoded,
             **cached(cache.self_attention_cache, cache_names.DECODER),
             **cached(cache.cross_attention_cache, cache_names.ENCODER),
-            **of_layers(outputs, arguments) | source_pictures(self.model, source, encoder_inputs),
+            **of_layers(outputs, arguments) | source_pictures(self.model, source, encoder_inputs, outputs),
         }
         return self._aligned({name: part_of(source, name, value.numpy()) for name, value in result.items()})
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 from helpers import whisper_cases
+from helpers.often import often
 from helpers.whisper_cases import FIRST_TIME, Original, sound
 
 import txexport
@@ -87,15 +88,7 @@ OPTIONS = {
 }
 
 
-def rows(options: dict, slower: tuple[str, ...]) -> list:
-    """Options by name; the slower ones combine what others have."""
-    return [
-        pytest.param(values, id=name, marks=[pytest.mark.slow] if name in slower else [])
-        for name, values in options.items()
-    ]
-
-
-@pytest.mark.parametrize("options", rows(OPTIONS, ("conditioned beams", "short windows")))
+@pytest.mark.parametrize("options", often(OPTIONS, slower=OPTIONS.keys() - {"conditioned"}))
 def test_tokens_and_segments_of_any_length_equal_generate(options, case_of, decoded):
     model, original = case_of()
     options = {"max_new_tokens": 25} | options
@@ -153,7 +146,7 @@ FALLBACKS = {
 }
 
 
-@pytest.mark.parametrize("options", rows(FALLBACKS, ("no speech, with a prompt", "beams", "penalised beams")))
+@pytest.mark.parametrize("options", often(FALLBACKS, slower=FALLBACKS.keys() - {"no speech"}))
 def test_windows_are_decoded_again_or_skipped_as_by_generate(options, case_of, decoded, monkeypatch):
     model, original = case_of()
     verdicts = set()
@@ -209,13 +202,12 @@ PROMPTS = {
 }
 
 
-@pytest.mark.parametrize("options", PROMPTS.values(), ids=PROMPTS)
+@pytest.mark.parametrize("options", often(PROMPTS, slower=("first", "every window")))
 def test_prompts_equal_generate(options, case_of, decoded):
     model, original = case_of()
     options = {"max_new_tokens": 20} | options
     prompt = "  the cat sat "
     sounds = SOUNDS[:-1]
-    recordings = decoded(model, sounds, timestamps="segment", language="fr", prompt=prompt, **options)
     ids = original.prompt_ids(prompt)
     plain = decoded(model, sounds, timestamps="segment", language="fr", **options)
     recordings = decoded(model, sounds, timestamps="segment", language="fr", prompt=prompt, **options)
@@ -245,7 +237,10 @@ def test_languages_and_translations_equal_generate(case_of, decoded):
 ENGLISH_ONLY = {"lang_to_id": {}, "task_to_id": {}, "is_multilingual": False}
 
 
-@pytest.mark.parametrize("case", [{"decoder_layers": 1}, {"decoder_layers": 3, "encoder_layers": 1}], ids=str)
+DISTILLED = {"one layer": {"decoder_layers": 1}, "three layers": {"decoder_layers": 3, "encoder_layers": 1}}
+
+
+@pytest.mark.parametrize("case", often(DISTILLED, slower=("three layers",)))
 def test_distilled_decoders_equal_generate(case, case_of, decoded):
     model, original = case_of(**case)
     recordings = decoded(model, SOUNDS[:-1], timestamps="segment", language="fr", max_new_tokens=25)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import transformers
 from helpers import whisper_cases
+from helpers.often import often
 from helpers.whisper_cases import FIRST_TIME, sound
 from transformers.models.whisper import generation_whisper, tokenization_whisper
 
@@ -72,16 +73,7 @@ OPTIONS = {
 }
 
 
-SLOWER = ("short windows", "two tokens")
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(options, id=name, marks=[pytest.mark.slow] if name in SLOWER else [])
-        for name, options in OPTIONS.items()
-    ],
-)
+@pytest.mark.parametrize("options", often(OPTIONS, slower=OPTIONS.keys() - {"conditioned"}))
 def test_words_of_any_length_equal_the_pipeline(options, case_of):
     model, judge = case_of()
     options = COMMON | options
@@ -162,7 +154,7 @@ PIECES = {
 }
 
 
-@pytest.mark.parametrize("pieces", PIECES.values(), ids=PIECES)
+@pytest.mark.parametrize("pieces", often(PIECES, slower=PIECES.keys() - {"default stride"}))
 def test_overlapping_pieces_equal_the_pipeline(pieces, case_of):
     model, judge = case_of()
     merged = 0
@@ -235,7 +227,7 @@ BREAKS = {
 }
 
 
-@pytest.mark.parametrize("name", BREAKS)
+@pytest.mark.parametrize("name", often([*BREAKS], slower=("no filter", "no normalisation")))
 def test_every_step_changes_times(name, case_of, monkeypatch):
     """Else the comparisons above prove nothing."""
     from txexport.runtime.tasks.whisper import decoding
