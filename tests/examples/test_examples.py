@@ -1,5 +1,7 @@
 """The examples run."""
 
+import json
+import runpy
 import shutil
 import subprocess
 
@@ -23,3 +25,12 @@ def test_node_generates_the_same_tokens(bundle_of):
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     expected = load(folder, device="cpu").generate_ids([[5, 6, 7]], max_new_tokens=10, eos_token_id=None)
     assert [int(token) for token in done.stdout.split(",")] == expected[0]
+
+
+def test_totals_of_a_page_are_those_of_its_tables(tmp_path):
+    """One model finds the tables, another reads what was cut out."""
+    page = ROOT / "tests/data/receipts/bills.png"
+    expected = json.loads((page.parent / "answers.json").read_text(encoding="utf-8"))["bills.png"]
+    parts = runpy.run_path(str(EXAMPLES / "bills/read_page.py"))["read"](page, tmp_path)
+    assert [answer for label, answer in parts if label == "table"] == [*expected.values()]
+    assert {answer for label, answer in parts if label == "heading"} <= expected.keys()

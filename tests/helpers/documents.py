@@ -152,6 +152,9 @@ class Reader:
             shutil.copy(STREET / "street.png", folder)
         if " page.png" in text:
             shutil.copy(DATA / "pages/page.png", folder)
+        for name in ("receipt.png", "bills.png"):
+            if name in text:
+                shutil.copy(DATA / "receipts" / name, folder)
         with contextlib.chdir(folder):
             return self._answered(blocks(text))
 

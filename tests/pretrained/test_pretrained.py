@@ -21,6 +21,7 @@ from txexport.verification.reports.views import format_losses, graph_results
 FOLDER = ROOT / "models/pretrained"
 SPEECH = ROOT / "tests/data/speech"
 PAGES = ROOT / "tests/data/pages"
+RECEIPTS = ROOT / "tests/data/receipts"
 pytestmark = [  # a group, which shares bundles
     pytest.mark.xdist_group("pretrained"),
     pytest.mark.usefixtures("long_cases"),
@@ -34,7 +35,9 @@ SHIPPED = [
     "listener",
     "page-finder",
     "page-segmenter",
+    "picture-reader",
 ]
+QUICKLY = ("page-finder", "picture-reader")  # of which more cases take long
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +85,7 @@ def test_proved_equal_to_the_original(name, cases, bundle_of):
 
 def test_together_they_are_small():
     files = [path for name in SHIPPED for path in (FOLDER / name).iterdir()]
-    assert sum(path.stat().st_size for path in files) < 22.7e6
+    assert sum(path.stat().st_size for path in files) < 26.6e6
 
 
 def test_translator_says_what_its_card_says(bundle_of):
@@ -244,6 +247,14 @@ def test_finder_finds_the_same_tables_and_figures_in_smaller_numbers(dtype, tmp_
     labels = [[part["label"] for part in parts] for parts in objects.values()]
     assert sorted(labels[0]) == sorted(labels[1]) == ["figure", "figure", "table"]
     assert min(max(overlap(box, other) for other in boxes[1]) for box in boxes[0]) > 0.9
+
+
+def test_reader_answers_about_pictures_in_unseen_fonts_as_they_were_drawn(bundle_of):
+    expected = json.loads((RECEIPTS / "answers.json").read_text(encoding="utf-8"))
+    with txexport.load(bundle_of("picture-reader")) as model:
+        for name in ("line.png", "receipt.png"):
+            for question, answer in expected[name].items():
+                assert model.ask_image(str(RECEIPTS / name), question) == answer
 
 
 INTEGERS = ["int8", "int8-fast", "int4", "int4-fast"]

@@ -32,13 +32,13 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_page_holds_its_pictures_and_sounds_and_links_to_each_report(folder):
     chat = [Message("user", "Hello & goodbye"), Message("assistant", "<tool_call>")]
-    html = page([ran("listener"), ran("finder"), ran("chat", messages=chat)], folder)
-    assert "3 of 3 models: equal" in html
+    html = page([ran("listener"), ran("finder"), ran("reader"), ran("chat", messages=chat)], folder)
+    assert "4 of 4 models: equal" in html
     sources = re.findall(r'src="([^"]{0,22})', html)
-    assert sources == ["data:audio/wav;base64,", "data:image/png;base64,"]
+    assert sources == ["data:audio/wav;base64,", *["data:image/png;base64,"] * 2]
     links = set(re.findall(r'href="([^"#]+)"', html))
-    assert links == {"reports/listener.html", "reports/finder.html", "reports/chat.html"}
-    assert "<blockquote>one &lt;two&gt;</blockquote>" in html
+    assert links == {f"reports/{name}.html" for name in ("listener", "finder", "reader", "chat")}
+    assert html.count("<blockquote>one &lt;two&gt;</blockquote>") == 2
     assert '<li class="user"><b>user</b>Hello &amp; goodbye</li>' in html
     assert '<li class="assistant"><b>assistant</b>&lt;tool_call&gt;</li>' in html
     assert "not equal" not in html

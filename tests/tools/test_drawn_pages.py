@@ -1,6 +1,7 @@
 """The pages that tools/train draws: reproducible, labelled where the ink is, in the fonts that they name."""
 
 import _pages
+import _receipts
 import _typesetting
 import click
 import numpy as np
@@ -39,3 +40,28 @@ def test_a_page_is_the_same_at_each_call_and_its_boxes_hold_its_ink():
 def test_fonts_that_are_missing_are_named_with_their_package(tmp_path):
     with pytest.raises(click.ClickException, match="apt-get install fonts-dejavu-core"):
         _pages.files(_typesetting.SEEN, tmp_path)
+
+
+def test_letters_of_a_receipt_are_where_its_ink_is():
+    """Those of the total are the last of the receipt."""
+    faces = _pages.files(_typesetting.SEEN, fonts())
+    for number in range(20):
+        drawings = [
+            _receipts.draw(np.random.default_rng([7, number]), faces, kind) for kind in _receipts.KINDS
+        ]
+        for drawing in drawings:
+            pixels = np.asarray(drawing.picture).astype(int)
+            assert not pixels.shape[0] % _receipts.SQUARE
+            assert not pixels.shape[1] % _receipts.SQUARE
+            ink = np.abs(pixels - np.median(pixels, axis=(0, 1))).sum(-1)
+            for answer in drawing.answers:
+                assert len(answer.text) == len(answer.letters)
+                inside = [
+                    ink[int(y) - 7 : int(y) + 8, int(x - width / 2) : int(x + width / 2) + 1].max()
+                    for letter, (x, y, width) in zip(answer.text, answer.letters, strict=True)
+                    if letter.isalnum()
+                ]
+                assert min(inside) > 0.3 * ink.max(), (number, answer)
+        everything, total = drawings[-1].answers[:2]
+        assert everything.text.endswith(f" {total.text}")
+        np.testing.assert_array_equal(everything.letters[-len(total.text) :], total.letters)

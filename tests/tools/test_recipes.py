@@ -19,6 +19,7 @@ import completer
 import finder
 import listener
 import numpy as np
+import picture_reader
 import proofreader
 import pytest
 import reader
@@ -281,6 +282,7 @@ def test_passages_go_along_with_the_licence_of_python():
         ("listener", listener.EXAMPLES),
         ("page-finder", finder.EXAMPLES),
         ("page-segmenter", segmenter.EXAMPLES),
+        ("picture-reader", picture_reader.EXAMPLES),
     ],
 )
 def test_cards_say_what_the_licence_is(name, examples):
@@ -315,6 +317,7 @@ def pages(tmp_path_factory):
 
 
 RUN = ["translator", "completer", "reader", "tagger", "proofreader", "listener", "finder", "segmenter"]
+RUN += ["picture_reader"]
 
 
 @pytest.mark.slow
@@ -328,6 +331,9 @@ def test_recipe_runs_and_goes_on_after_a_kill(recipe, tmp_path, request):
         more += request.getfixturevalue("speech")
     if recipe in ("finder", "segmenter"):
         more += request.getfixturevalue("pages")
+    if recipe == "picture_reader":
+        fonts()
+        more += ["--tested", "1", "--example", str(tmp_path.parent / "receipts")]
 
     def command(folder):
         return [sys.executable, str(RECIPES / f"{recipe}.py"), str(folder), *more]

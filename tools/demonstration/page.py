@@ -88,7 +88,10 @@ def _section(one: Run, folder: Path) -> str:
         parts.append(f'<img src="{source}" alt="{markup.plain(scene.title)}">\n')
     if scene.sound is not None:
         parts.append(f'<audio controls src="{_embedded(scene.sound)}"></audio>\n')
-        parts.append(f"<blockquote>{markup.text(one.steps[-1].output.strip())}</blockquote>\n")
+    if scene.image is not None:
+        parts.append(f'<img src="{_embedded(scene.image)}" alt="{markup.plain(scene.title)}">\n')
+    if scene.sound is not None or scene.image is not None:
+        parts += [f"<blockquote>{markup.text(step.output.strip())}</blockquote>\n" for step in one.steps[2:]]
     if one.messages:
         items = "".join(
             f'<li class="{message.role}"><b>{message.role}</b>{markup.text(message.text)}</li>\n'
@@ -99,7 +102,8 @@ def _section(one: Run, folder: Path) -> str:
         f"<pre><b>$ {markup.plain(step.command)}</b>\n{markup.plain(step.output.rstrip())}</pre>\n"
         for step in one.steps
     )
-    shown = " open" if scene.picture is None and scene.sound is None and not one.messages else ""
+    answered = scene.picture or scene.image or scene.sound or one.messages
+    shown = "" if answered else " open"
     return "".join(
         [*parts, f"<details{shown}><summary>Commands</summary>\n{commands}</details>\n</section>\n"]
     )

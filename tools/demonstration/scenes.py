@@ -17,6 +17,7 @@ TOOL = {
         },
     },
 }
+RECEIPT = "tests/data/receipts/receipt.png"
 REQUEST, RESULT = "What is the weather in Lisbon?", "21 degrees, sunny"
 
 
@@ -25,7 +26,8 @@ class Scene:
     """A checkpoint that becomes the bundle demo/bundles/NAME, and the commands that run it.
 
     `commands` are arguments of txexport, in which "{bundle}" is the bundle. `verify` and `export` are further
-    arguments of these. `picture` is drawn by the commands in the folder demo, `sound` is read by them.
+    arguments of these. `picture` is drawn by the commands in the folder demo; `image` and `sound` are read by
+    them.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Scene:
     export: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
     picture: str | None = None
+    image: Path | None = None
     sound: Path | None = None
     chats: bool = False
 
@@ -102,5 +105,17 @@ SCENES = [
         (("detect", "{bundle}", "tests/data/pages/page.png", "--draw", "{folder}/page-found.png"),),
         verify=QUICK,
         picture="page-found.png",
+    ),
+    Scene(
+        "reader",
+        "A receipt is read",
+        "models/pretrained/picture-reader",
+        "A receipt was read, and its total found, in a typeface that the model never saw.",
+        (
+            ("ask-image", "{bundle}", RECEIPT, "--question", "What is written here?"),
+            ("ask-image", "{bundle}", RECEIPT, "--question", "What is the total?"),
+        ),
+        verify=QUICK,
+        image=Path(RECEIPT),
     ),
 ]  # fmt: skip

@@ -63,7 +63,8 @@ def files(typefaces: Sequence[Typeface], folder: Path) -> list[tuple[Path, Path]
     return [(present[face.regular], present[face.bold]) for face in typefaces]
 
 
-def _colour(random: np.random.Generator, saturation: float, value: float) -> Colour:
+def colour(random: np.random.Generator, saturation: float, value: float) -> Colour:
+    """A colour of random hue."""
     red, green, blue = colorsys.hsv_to_rgb(random.random(), saturation, value)
     return round(255 * red), round(255 * green), round(255 * blue)
 
@@ -71,16 +72,16 @@ def _colour(random: np.random.Generator, saturation: float, value: float) -> Col
 def _sheet(random: np.random.Generator, fonts: Sequence[tuple[Path, Path]]) -> Sheet:
     """An empty page with random colours and fonts; 15 % are dark."""
     dark = random.random() < 0.15
-    paper = _colour(random, random.uniform(0, 0.12), random.uniform(0.93, 1.0))
-    ink = _colour(random, random.uniform(0, 0.6), random.uniform(0, 0.3))
+    paper = colour(random, random.uniform(0, 0.12), random.uniform(0.93, 1.0))
+    ink = colour(random, random.uniform(0, 0.6), random.uniform(0, 0.3))
     if random.random() < 0.4:
         paper, ink = (255, 255, 255), (0, 0, 0)
     if dark:
-        paper = _colour(random, random.uniform(0, 0.4), random.uniform(0.05, 0.2))
-        ink = _colour(random, random.uniform(0, 0.1), random.uniform(0.75, 1.0))
+        paper = colour(random, random.uniform(0, 0.4), random.uniform(0.05, 0.2))
+        ink = colour(random, random.uniform(0, 0.1), random.uniform(0.75, 1.0))
     colourful = random.random() < 0.75
     saturation = random.uniform(0.3, 0.9) if colourful else 0.0
-    palette = [_colour(random, saturation, random.uniform(0.3, 0.9)) for _ in range(5)]
+    palette = [colour(random, saturation, random.uniform(0.3, 0.9)) for _ in range(5)]
     regular, bold = fonts[random.integers(len(fonts))]
     picture = Image.new("RGB", (WIDTH, HEIGHT), paper)
     size = int(random.integers(9, 14))
