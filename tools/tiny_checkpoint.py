@@ -1090,6 +1090,15 @@ T5 = {
     "decoder_start_token_id": 1,
     **IDS,
 }
+T5GEMMA = {
+    "encoder": GEMMA2 | {"vocab_size": VOCAB, "attn_logit_softcapping": 1.1},
+    "decoder": GEMMA2
+    | {"hidden_size": 40, "num_attention_heads": 4, "num_key_value_heads": 2, "query_pre_attn_scalar": 9}
+    | {"head_dim": 12, "intermediate_size": 70, "num_hidden_layers": 4, "sliding_window": 6},
+    "vocab_size": VOCAB,
+    "decoder_start_token_id": 3,
+    **IDS,
+}
 
 CROSSED = {"is_decoder": True, "add_cross_attention": True}
 PAIR = {"decoder_start_token_id": 3, **IDS}
@@ -1363,6 +1372,7 @@ FAMILIES = {
         T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
     ),
     "umt5": ("UMT5ForConditionalGeneration", T5),
+    "t5gemma": ("T5GemmaForConditionalGeneration", T5GEMMA),
     "mbart": ("MBartForConditionalGeneration", BART),
     "encoder-decoder": ("EncoderDecoderModel", BERTS),
     "speech-encoder-decoder": ("SpeechEncoderDecoderModel", SPEECH),
@@ -1405,6 +1415,7 @@ NARROW = (
     "t5",
     "mt5",
     "umt5",
+    "t5gemma",
     "gemma",
     "gemma2",
     "gemma3_text",
