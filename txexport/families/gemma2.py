@@ -34,6 +34,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 def decoder_spec(config: Config, task: str, placement: NormPlacement) -> EncoderSpec | DecoderSpec:
     """The architecture with norms before each sublayer, or before and after it."""
+    config.expect(use_bidirectional_attention=False)
     cap = logits_cap(config)
     return _causal.model(config, task, stack_spec(config, placement), tied=True, softcap=cap)
 
@@ -46,7 +47,6 @@ def stack_spec(
     In a bidirectional stack, a window counts the tokens on either side, in a causal one the token itself too.
     """
     config = config.with_defaults(num_key_value_heads=4)
-    config.expect(use_bidirectional_attention=False)
     width, heads, head_dim = (
         config.integer(key) for key in ("hidden_size", "num_attention_heads", "head_dim")
     )

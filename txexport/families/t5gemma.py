@@ -41,6 +41,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
     encoder = gemma2.stack_spec(sides["encoder"], NormPlacement.SANDWICH, causal=False)
     if task != "text2text-generation":
         return EncoderSpec(encoder, _labels(config, task, sides["decoder"]))
+    sides["decoder"].expect(is_causal=True)
     decoder = gemma2.stack_spec(sides["decoder"], NormPlacement.SANDWICH, crossed=encoder.hidden_size)
     tied, cap = config.flag("tie_word_embeddings", True), gemma2.logits_cap(sides["decoder"])
     return EncoderDecoderSpec(encoder, decoder, HeadSpec(HeadKind.CAUSAL_LM, tied=tied, softcap=cap))
