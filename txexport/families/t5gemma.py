@@ -51,8 +51,8 @@ def _labels(config: Config, task: str, decoder: Config) -> HeadSpec:
     """The head over the encoder alone. Without a padding id, the original reads one sequence's last token."""
     if config.flag("is_encoder_decoder", True):
         raise UnsupportedError(
-            f"{config.path}: is_encoder_decoder=True is not supported for {task}, of which the original reads "
-            "the decoder's vectors; expected False, for those of the encoder"
+            f"{config.path}: is_encoder_decoder=True is not supported for {task}, which would read the "
+            "decoder's vectors; expected False, for those of the encoder"
         )
     if task == "feature-extraction":
         return HeadSpec()

@@ -34,7 +34,8 @@ NetworkSpec = (
     FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | XieluFeedForwardSpec
 )
 
-CROSSED = f"'{NormPlacement.PRE}', '{NormPlacement.POST}' or '{NormPlacement.SANDWICH}'"  # with cross attention
+# Placements of norms in a layer with cross attention.
+CROSSED = f"'{NormPlacement.PRE}', '{NormPlacement.POST}' or '{NormPlacement.SANDWICH}'"
 
 
 @dataclass(frozen=True)
