@@ -260,6 +260,16 @@ QWEN3_5 = LLAMA | {
     "linear_value_head_dim": 10,
     "partial_rotary_factor": 0.5,
 }
+OLMO_HYBRID = LLAMA | {
+    "num_hidden_layers": 3,
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 10,
+    "linear_value_head_dim": 14,
+    "linear_conv_kernel_dim": 3,
+    "rope_parameters": {"rope_type": "default", "rope_theta": None},
+}
 QWEN3_NEXT = QWEN3_5 | {
     "num_experts": 5,
     "num_experts_per_tok": 2,
@@ -1186,6 +1196,7 @@ FAMILIES = {
     "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", QWEN3_NEXT),
     "qwen3_5": ("Qwen3_5ForConditionalGeneration", QWEN3_5_WITH_IMAGES),
     "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", QWEN3_5_MOE_WITH_IMAGES),
+    "olmo_hybrid": ("OlmoHybridForCausalLM", OLMO_HYBRID),
     "lfm2_moe": ("Lfm2MoeForCausalLM", LFM2_MOE),
     "lfm3": ("Lfm3ForCausalLM", LFM3),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),

@@ -180,6 +180,10 @@ PHI_LONG |= {"max_position_embeddings": 96}
 PHI_PLAIN = {"attention_bias": False, "lm_head_bias": False, "sliding_window": 5, "router_jitter_noise": 0.5}
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": 0.5}}
 UNCAPPED = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
+TURNING = TIED | {
+    **{"linear_allow_neg_eigval": False, "attention_bias": True, "linear_conv_kernel_dim": 4},
+    "rope_parameters": {"rope_type": "default", "rope_theta": 5e3},
+}
 T5GEMMA_PLAIN = UNTIED | {side: UNCAPPED | {"attention_bias": True} for side in ("encoder", "decoder")}
 ENCODER_ALONE = {"is_encoder_decoder": False}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
@@ -476,6 +480,8 @@ DECODERS = [
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE, "some dense layers, biases", SOME_DENSE),
+    Row("olmo_hybrid", "OlmoHybridForCausalLM", GENERATE),
+    Row("olmo_hybrid", "OlmoHybridForCausalLM", GENERATE, "RoPE, beta up to 1, biases, tied", TURNING),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE, "tied, wider values", WIDER_VALUES),
     Row("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", GENERATE),
