@@ -379,6 +379,21 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         delta.padding_convolved,
         delta.other_layer_s_state,
     ),
+    ("olmo_hybrid", "static", "model"): (
+        delta.plain_beta,
+        delta.norms_before_delta_rules_left_out,
+        delta.norms_behind_attention_left_out,
+        delta.state_not_carried,
+        delta.other_layer_s_state,
+        delta.queries_unscaled,
+        delta.ungated,
+        common.drop_head_norm,
+    ),
+    ("olmo_hybrid", "dynamic", "model"): (
+        delta.plain_beta,
+        delta.padding_replaces,
+        delta.padding_convolved,
+    ),
     ("granitemoehybrid", "static", "model"): (
         spaces.state_not_carried,
         spaces.padding_in_a_state,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama, olmo2
 from txexport.families._config import Config, TensorNames
+from txexport.families._rope import scaling
 from txexport.spec import (
     BlockSpec,
     DecoderSpec,
@@ -34,10 +35,12 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     A rope_theta of null, as published, means that attention knows no positions.
     """
     config = config.with_defaults(**DEFAULTS)
-    parameters = config.table("rope_parameters").values
-    turns = "rope_theta" not in parameters or parameters["rope_theta"] is not None
+    theta = scaling(config)[0].values.get("rope_theta", config.values.get("rope_theta", 10000.0))
+    turns = theta is not None
     attends = _attends(config, config.count("num_hidden_layers"))
-    stack = olmo2.stack_spec(config if turns else config.replaced(rope_parameters=None), [None])
+    if not turns:
+        config = config.replaced(rope_parameters=None, rope_scaling=None)
+    stack = olmo2.stack_spec(config, [None])
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
         rotary = block.dense.rotary if turns else None
@@ -50,7 +53,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _attends(config: Config, count: int) -> list[bool]:
-    """For each layer, tell whether it has attention: by layer_types, or every fourth and at least the last."""
+    """For each layer, tell whether it has attention: by layer_types, or every fourth, else the last."""
     kinds = config.layer_types("linear_attention", "full_attention")
     if kinds:
         return [kind == "full_attention" for kind in kinds]
@@ -101,6 +104,9 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
                 f"layers.{number}.attention_layer_norm.weight",
                 fallback=f"layers.{number}.input_layernorm.weight",
             )
-            norms = {"attention": before, "feed_forward": Take(f"{second}.weight", fallback=f"{first}.weight")}
+            norms = {
+                "attention": before,
+                "feed_forward": Take(f"{second}.weight", fallback=f"{first}.weight"),
+            }
         rules |= {f"{layer}.{number}.{name}_norm.weight": take for name, take in norms.items()}
     return Table(inherited.rules | rules, NAMING, inherited.drop)
