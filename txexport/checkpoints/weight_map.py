@@ -57,8 +57,10 @@ class Take:
         if fallback:
             fallback = name(fallback) if isinstance(fallback, str) else fallback.renamed(name)
         also, joined = (tuple(map(name, names)) for names in (self.also, self.joined))
-        others = {"also": also, "joined": joined, "norms": self.norms and name(self.norms)}
-        return replace(self, source=name(self.source), fallback=fallback, **others)
+        norms = self.norms and name(self.norms)
+        return replace(
+            self, source=name(self.source), also=also, fallback=fallback, norms=norms, joined=joined
+        )
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the checkpoint of a parameter of `shape`."""
