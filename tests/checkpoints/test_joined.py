@@ -34,11 +34,11 @@ def weight_of(folder) -> np.ndarray:
 
 
 def in_parts(folder, *sizes: int) -> torch.Tensor:
-    """Split the weight in parts of so many rows in its checkpoint; the weight."""
+    """Split the weight in its checkpoint in parts of these numbers of rows; return it."""
     stored = load_file(folder / "model.safetensors")
-    whole = torch.cat([stored[name] for name in PARTS])
-    changed(folder, {n: one.contiguous() for n, one in zip(PARTS, whole.split(sizes), strict=True)})
-    return whole
+    weight = torch.cat([stored[name] for name in PARTS])
+    changed(folder, {n: one.contiguous() for n, one in zip(PARTS, weight.split(sizes), strict=True)})
+    return weight
 
 
 @pytest.mark.parametrize("sizes", [(20, 20, 56), (32, 32, 32), (1, 94, 1)], ids=str)
@@ -48,13 +48,13 @@ def test_rows_may_be_split_anywhere(sizes, folder):
 
 
 def test_a_trained_weight_is_stored_in_the_parts_of_its_checkpoint(folder, tmp_path):
-    whole = in_parts(folder, 20, 20, 56)
+    weight = in_parts(folder, 20, 20, 56)
     model = checkpoints.load(folder)
     with torch.no_grad():
         dict(model.named_parameters())[OURS].add_(1)
     checkpoints.save(model, tmp_path / "out", like=folder)
     saved = load_file(tmp_path / "out" / "model.safetensors")
-    assert torch.equal(torch.cat([saved[name] for name in PARTS]), whole + 1)
+    assert torch.equal(torch.cat([saved[name] for name in PARTS]), weight + 1)
     assert [len(saved[name]) for name in PARTS] == [20, 20, 56]
 
 
