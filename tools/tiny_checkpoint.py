@@ -260,6 +260,16 @@ QWEN3_5 = LLAMA | {
     "linear_value_head_dim": 10,
     "partial_rotary_factor": 0.5,
 }
+OLMO_HYBRID = LLAMA | {
+    "num_hidden_layers": 3,
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 10,
+    "linear_value_head_dim": 14,
+    "linear_conv_kernel_dim": 3,
+    "rope_parameters": {"rope_type": "default", "rope_theta": None},
+}
 QWEN3_NEXT = QWEN3_5 | {
     "num_experts": 5,
     "num_experts_per_tok": 2,
@@ -1090,6 +1100,15 @@ T5 = {
     "decoder_start_token_id": 1,
     **IDS,
 }
+T5GEMMA = {
+    "encoder": GEMMA2 | {"vocab_size": VOCAB, "attn_logit_softcapping": 1.1},
+    "decoder": GEMMA2
+    | {"hidden_size": 40, "num_attention_heads": 4, "num_key_value_heads": 2, "query_pre_attn_scalar": 9}
+    | {"head_dim": 12, "intermediate_size": 70, "num_hidden_layers": 4, "sliding_window": 6},
+    "vocab_size": VOCAB,
+    "decoder_start_token_id": 3,
+    **IDS,
+}
 
 CROSSED = {"is_decoder": True, "add_cross_attention": True}
 PAIR = {"decoder_start_token_id": 3, **IDS}
@@ -1177,6 +1196,7 @@ FAMILIES = {
     "qwen3_5_moe_text": ("Qwen3_5MoeForCausalLM", QWEN3_NEXT),
     "qwen3_5": ("Qwen3_5ForConditionalGeneration", QWEN3_5_WITH_IMAGES),
     "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", QWEN3_5_MOE_WITH_IMAGES),
+    "olmo_hybrid": ("OlmoHybridForCausalLM", OLMO_HYBRID),
     "lfm2_moe": ("Lfm2MoeForCausalLM", LFM2_MOE),
     "lfm3": ("Lfm3ForCausalLM", LFM3),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),
@@ -1363,6 +1383,7 @@ FAMILIES = {
         T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
     ),
     "umt5": ("UMT5ForConditionalGeneration", T5),
+    "t5gemma": ("T5GemmaForConditionalGeneration", T5GEMMA),
     "mbart": ("MBartForConditionalGeneration", BART),
     "encoder-decoder": ("EncoderDecoderModel", BERTS),
     "speech-encoder-decoder": ("SpeechEncoderDecoderModel", SPEECH),
@@ -1405,6 +1426,7 @@ NARROW = (
     "t5",
     "mt5",
     "umt5",
+    "t5gemma",
     "gemma",
     "gemma2",
     "gemma3_text",

@@ -209,6 +209,8 @@ def _crossed(
         crossed, weights = shared_cross_attention(kind, place, inner, None, values["k"], values["v"]), []
     else:
         crossed, *weights = cross_attention(kind, weighted, place, inner, **values)
+    if spec.placement == NormPlacement.SANDWICH:
+        crossed = norm(spec.norm, g / "cross_attention_post_norm", crossed)
     attended = g.op.Add(attended, crossed, name="attended")  # (B, S, W)
     if post:
         attended = norm(spec.norm, g / "cross_attention_norm", attended)

@@ -40,6 +40,7 @@ def gated_delta(
     v = op.Reshape(v, op.Constant(value_ints=[0, 0, values, spec.value_dim]))  # (B, S, V, E)
     beta = op.Mul(op.Sigmoid(linear(False, g / "beta", x)), real)
     beta = op.Unsqueeze(beta, last, name="beta")  # (B, S, V, 1)
+    beta = op.Mul(op.Constant(value_float=2.0), beta, name="twice") if spec.negative_eigenvalues else beta
     steps = g.call(softplus, op.Add(linear(False, g / "decay", x), g.weight("step")))  # (B, S, V)
     decay = op.Mul(op.Mul(op.Neg(op.Exp(g.weight("rate"))), steps), real)
     decay = op.Unsqueeze(decay, last, name="decay")  # (B, S, V, 1)

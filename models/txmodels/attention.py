@@ -242,6 +242,7 @@ class CrossAttention(nn.Module):
     def __init__(self, spec: AttentionSpec, weighted: bool = False):
         super().__init__()
         self.num_heads, self.scale, self.weighted = spec.num_heads, spec.scale, weighted
+        self.softcap = spec.softcap
         self.shared = spec.unmasked and not weighted
         self.q = Linear(spec.hidden_size, spec.num_heads * spec.head_dim, spec.bias)
         self.o = Linear(spec.num_heads * spec.head_dim, spec.hidden_size, spec.output_bias)
@@ -259,8 +260,9 @@ class CrossAttention(nn.Module):
             return (y,)
         q = self.q_norm(split(self.q(x), self.num_heads))  # (B, N, S, H)
         if not self.weighted:
-            y = self.o(merge(scaled_dot_product_attention(q, k, v, mask, self.scale)))  # (B, S, W)
+            mixed = scaled_dot_product_attention(q, k, v, mask, self.scale, self.softcap)
+            y = self.o(merge(mixed))  # (B, S, W)
             return (y,)
-        weights = attention_weights(q, k, mask, self.scale)
+        weights = attention_weights(q, k, mask, self.scale, self.softcap)
         y = self.o(merge(weighted_sum(weights, v)))
         return y, weights

@@ -55,6 +55,8 @@ class _Block(nn.Module):
         if spec.cross_attention is not None:
             self.cross_attention = CrossAttention(spec.cross_attention, weighted)
             self.cross_attention_norm = Norm(spec.norm)
+            if spec.placement == NormPlacement.SANDWICH:
+                self.cross_attention_post_norm = Norm(spec.norm)
         if spec.feed_forward is not None:
             self.feed_forward = FEED_FORWARDS[type(spec.feed_forward)](spec.feed_forward)
             self.feed_forward_norm = Norm(spec.norm)
@@ -122,6 +124,8 @@ class _Block(nn.Module):
         if not post:
             inner = self.cross_attention_norm(attended)
         crossed, *weights = self.cross_attention(inner, **(cross or {}))
+        if self.spec.placement == NormPlacement.SANDWICH:
+            crossed = self.cross_attention_post_norm(crossed)
         attended = attended + crossed  # (B, S, W)
         if post:
             attended = self.cross_attention_norm(attended)

@@ -52,6 +52,7 @@ class GatedDelta(nn.Module):
         q, k = (self._keys(one) for one in (q, k))  # (B, S, V, D)
         v = v.unflatten(2, (spec.num_value_heads, -1))  # (B, S, V, E)
         beta = (self.beta(x).sigmoid() * real)[..., None]  # (B, S, V, 1)
+        beta = 2 * beta if spec.negative_eigenvalues else beta
         steps = softplus(self.decay(x) + self.step)  # (B, S, V)
         decay = (-self.rate.exp() * steps * real)[..., None]  # (B, S, V, 1)
         read, recurrent = delta_rule(q * spec.key_dim**-0.5, k, v, decay, beta, recurrent)  # (B, S, V, E)

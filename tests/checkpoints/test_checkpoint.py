@@ -303,6 +303,15 @@ UNSUPPORTED = [
     ("bart", {"normalize_before": True}, "normalize_before=True"),
     ("bart", {"static_position_embeddings": True}, "static_position_embeddings=True"),
     ("t5", {"feed_forward_proj": "gated-mish"}, "feed_forward_proj 'gated-mish'"),
+    *(
+        ("t5gemma", {"architectures": [name]}, f"is_encoder_decoder=True is not supported for {task}")
+        for name, task in (
+            ("T5GemmaEncoderModel", "feature-extraction"),
+            ("T5GemmaForSequenceClassification", "text-classification"),
+            ("T5GemmaForTokenClassification", "token-classification"),
+        )
+    ),
+    ("t5gemma", {"decoder": tiny_checkpoint.T5GEMMA["decoder"] | {"is_causal": False}}, "is_causal=False"),
     ("albert", {"num_hidden_groups": 2}, "num_hidden_groups=2"),
     ("opt", {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine=False"),
     ("gpt_neox", {"rope_parameters": {"rope_type": "longrope"}}, "rope_type 'longrope'"),

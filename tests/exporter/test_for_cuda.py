@@ -29,7 +29,7 @@ BRANCHING = {
         "granitemoehybrid",
         "bamba",
     ),
-    *("bamba", "falcon_h1", "mamba2", "mamba", "falcon_mamba", "nemotron_h", "jamba"),
+    *("bamba", "falcon_h1", "mamba2", "mamba", "falcon_mamba", "nemotron_h", "jamba", "olmo_hybrid"),
 }
 # Those that copy a few sizes of vectors a step: Gemma 3n.
 COPYING = {"as_long_as", "beyond"}

@@ -79,6 +79,7 @@ UNREAD = {
                 "mamba",
                 "mamba2",
                 "nemotron_h",
+                "olmo_hybrid",
             ),
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
         )

@@ -131,6 +131,7 @@ REFUSED = {
         {"attn_layer_offset": 9},
         "'attn_layer_offset' is 9, expected 0 or more and less than 'attn_layer_period', which is 3",
     ),
+    "olmo_hybrid": ({"hidden_act": "gelu"}, "hidden_act is not silu, which a delta rule needs"),
     "qwen3_next": ({"layer_types": ["conv"] * 4}, "expected linear_attention or full_attention for each of"),
 }
 

@@ -26,6 +26,7 @@ from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_listening as listening
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_mixed as mixed
+from helpers import mutations_of_norms_around as around
 from helpers import mutations_of_packing as packing
 from helpers import mutations_of_padding as padding
 from helpers import mutations_of_pages as pages
@@ -378,6 +379,21 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         delta.padding_convolved,
         delta.other_layer_s_state,
     ),
+    ("olmo_hybrid", "static", "model"): (
+        delta.plain_beta,
+        delta.norms_before_delta_rules_left_out,
+        delta.norms_behind_attention_left_out,
+        delta.state_not_carried,
+        delta.other_layer_s_state,
+        delta.queries_unscaled,
+        delta.ungated,
+        common.drop_head_norm,
+    ),
+    ("olmo_hybrid", "dynamic", "model"): (
+        delta.plain_beta,
+        delta.padding_replaces,
+        delta.padding_convolved,
+    ),
     ("granitemoehybrid", "static", "model"): (
         spaces.state_not_carried,
         spaces.padding_in_a_state,
@@ -589,6 +605,28 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.unscaled_logits,
         common.later_mask,
         common.stale_cross_cache,
+    ),
+    ("t5gemma", "static", "encoder_model"): (
+        around.narrower_encoder_window,
+        common.ignore_mask,
+        common.truncated_rotary,
+        common.unscaled_embedding,
+        common.other_layer_s_cross_weights,
+    ),
+    ("t5gemma", "static", "decoder_model"): (
+        around.drop_cross_post_norm,
+        around.wrong_cross_softcap,
+        family.uncapped_logits,
+        family.wrong_softcap,
+        family.local_for_global,
+        common.wider_window,
+        common.keys_not_turned,
+        common.ignore_mask,
+        common.stale_cross_cache,
+    ),
+    ("t5gemma", "dynamic", "decoder_model"): (
+        around.drop_cross_post_norm,
+        common.shift_positions,
     ),
     ("bart", "static", "encoder_model"): (
         common.ignore_mask,

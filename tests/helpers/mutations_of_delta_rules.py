@@ -73,3 +73,18 @@ def attention_ungated(model):
     sigmoid = node(body, "Sigmoid")
     gated = next(one for one in body.node if sigmoid.output[0] in one.input)
     drop(gated)
+
+
+def plain_beta(model):
+    """Beta up to 1, which leaves a half of what a key may take."""
+    drop(producer(function(model, "gated_delta"), "twice"), 1)
+
+
+def norms_before_delta_rules_left_out(model):
+    """Delta rules that read the layer's input without its norm."""
+    drop(node(function(model, "stateful_block"), "norm"))
+
+
+def norms_behind_attention_left_out(model):
+    """The output of attention added without its norm."""
+    drop(node(function(model, "decoder_block"), "norm"))

@@ -180,6 +180,12 @@ PHI_LONG |= {"max_position_embeddings": 96}
 PHI_PLAIN = {"attention_bias": False, "lm_head_bias": False, "sliding_window": 5, "router_jitter_noise": 0.5}
 HALF = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e3, "partial_rotary_factor": 0.5}}
 UNCAPPED = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
+TURNING = TIED | {
+    **{"linear_allow_neg_eigval": False, "attention_bias": True, "linear_conv_kernel_dim": 4},
+    "rope_parameters": {"rope_type": "default", "rope_theta": 5e3},
+}
+T5GEMMA_PLAIN = UNTIED | {side: UNCAPPED | {"attention_bias": True} for side in ("encoder", "decoder")}
+ENCODER_ALONE = {"is_encoder_decoder": False}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
 HEAD_NORMS = {"qk_layernorm": True, "num_attention_heads": 6, "num_key_value_heads": 2}
 NO_BIAS = {"token_classification_bias": False}
@@ -474,6 +480,8 @@ DECODERS = [
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE),
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE, "some dense layers, biases", SOME_DENSE),
+    Row("olmo_hybrid", "OlmoHybridForCausalLM", GENERATE),
+    Row("olmo_hybrid", "OlmoHybridForCausalLM", GENERATE, "RoPE, beta up to 1, biases, tied", TURNING),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE, "tied, wider values", WIDER_VALUES),
     Row("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", GENERATE),
@@ -691,6 +699,11 @@ ENCODER_DECODERS = [
     Row("mt5", "MT5EncoderModel", FEATURES),
     Row("mt5", "MT5ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
     *labelled("mt5"),
+    Row("t5gemma", "T5GemmaForConditionalGeneration", TRANSLATE),
+    Row("t5gemma", "T5GemmaForConditionalGeneration", TRANSLATE, "untied, biases, uncapped", T5GEMMA_PLAIN),
+    Row("t5gemma", "T5GemmaEncoderModel", FEATURES, config=ENCODER_ALONE),
+    Row("t5gemma", "T5GemmaForSequenceClassification", CLASSIFY, "5 labels", LABELS | ENCODER_ALONE),
+    Row("t5gemma", "T5GemmaForTokenClassification", TAG, "5 labels", LABELS | ENCODER_ALONE),
     Row("bart", "BartForConditionalGeneration", TRANSLATE),
     Row("bart", "BartForConditionalGeneration", TRANSLATE, "untied", UNTIED, slow=True),
     Row(

@@ -224,9 +224,6 @@ CONTRADICTIONS = {
     "needs a plain block: expected one of post, pre, parallel, sandwich, res-post, False and none": lambda: (
         dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.DOUBLE_POST)
     ),
-    "is 'sandwich', but no architecture combines it with cross": lambda: dataclasses.replace(
-        CROSSING, placement=NormPlacement.SANDWICH
-    ),
     "can leave its first norm out": lambda: dataclasses.replace(BLOCK, skip_attention_norm=True),
     "3 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=(BLOCK,) * 3),
     "0 blocks for 2 layers": lambda: dataclasses.replace(ENCODER, blocks=()),

@@ -11,7 +11,8 @@ import txmodels.delta_rule
 import txmodels.gated_delta
 from helpers.layer_pieces import check_layer, check_left_padding, check_pieces
 from helpers.twins import check, random, seeded
-from transformers import Qwen3_5TextConfig
+from transformers import OlmoHybridConfig, Qwen3_5TextConfig
+from transformers.models.olmo_hybrid.modeling_olmo_hybrid import OlmoHybridGatedDeltaNet
 from transformers.models.qwen3_5.modeling_qwen3_5 import Qwen3_5GatedDeltaNet
 from txmodels.delta_rule import CHUNK
 
@@ -21,6 +22,7 @@ B, W = 3, 12
 LENGTHS = [1, 7, CHUNK, CHUNK + 1, 2 * CHUNK + 6]
 SPECS = {
     "shared keys": GatedDeltaSpec(W, 2, 4, 6, 5, 4, NormSpec(5, 1e-6, NormKind.RMS)),
+    "beta up to 2": GatedDeltaSpec(W, 2, 2, 6, 5, 3, NormSpec(5, 1e-5, NormKind.RMS), True),
     "a head each": GatedDeltaSpec(W, 3, 3, 4, 8, 2, NormSpec(8, 1e-3, NormKind.RMS)),
 }
 EACH = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
@@ -85,8 +87,32 @@ def test_layer(spec, length, picks):
     check_layer(spec, module, function, length, picks)
 
 
-def original(spec: GatedDeltaSpec, module: torch.nn.Module) -> Qwen3_5GatedDeltaNet:
+def of_olmo(spec: GatedDeltaSpec, module: torch.nn.Module) -> OlmoHybridGatedDeltaNet:
+    """The layer of OLMo Hybrid with our weights; the epsilon of its norm is fixed."""
+    config = OlmoHybridConfig(
+        hidden_size=spec.hidden_size,
+        num_hidden_layers=2,
+        layer_types=["linear_attention", "full_attention"],
+        linear_num_key_heads=spec.num_key_heads,
+        linear_num_value_heads=spec.num_value_heads,
+        linear_key_head_dim=spec.key_dim,
+        linear_value_head_dim=spec.value_dim,
+        linear_conv_kernel_dim=spec.kernel,
+    )
+    layer = OlmoHybridGatedDeltaNet(config, 0).eval()
+    names = {"convolution": "conv1d", "head_norm": "o_norm", "decay": "a_proj", "output": "o_proj"}
+    names |= {name: f"{name[0]}_proj" for name in ("query", "key", "value", "gate", "beta")}
+    renamed = {f"{ours}.weight": f"{theirs}.weight" for ours, theirs in names.items()}
+    renamed |= {"rate": "A_log", "step": "dt_bias"}
+    layer.load_state_dict({renamed[name]: value for name, value in module.named_parameters()})
+    layer.config = config
+    return layer
+
+
+def original(spec: GatedDeltaSpec, module: torch.nn.Module) -> torch.nn.Module:
     """The layer of transformers with our weights."""
+    if spec.negative_eigenvalues:
+        return of_olmo(spec, module)
     config = Qwen3_5TextConfig(
         hidden_size=spec.hidden_size,
         num_hidden_layers=1,

@@ -187,6 +187,7 @@ CROSSING = {
     **{name: ATTENTIONS[name] for name in ("whole", "plain", "grouped queries", "one key head", "no bias")},
     **{name: ATTENTIONS[name] for name in ("no output bias", "no input bias")},
     "another source": attention_spec(2, causal=False, source_size=W + 5),
+    "softcap": ATTENTIONS["softcap"],
 }
 
 
@@ -644,7 +645,7 @@ CROSSABLE = [
     (kind, cross)
     for kind in NormPlacement
     for cross in (False, True)
-    if kind not in ("parallel", "sandwich", "res-post", "double-post") or not cross
+    if kind not in ("parallel", "res-post", "double-post") or not cross
 ]
 
 

@@ -234,7 +234,17 @@ def transformer_spec():
 
 
 # They keep their norms' scales less one, which costs a bit each way.
-LESS_ONE = ("gemma", "gemma2", "vaultgemma", "gemma3_text", "gemma3", "paligemma", "colpali", "nemotron")
+LESS_ONE = (
+    "gemma",
+    "t5gemma",
+    "gemma2",
+    "vaultgemma",
+    "gemma3_text",
+    "gemma3",
+    "paligemma",
+    "colpali",
+    "nemotron",
+)
 LESS_ONE += ("falcon_h1",)  # or have multipliers in their weights
 LESS_ONE += ("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")
 

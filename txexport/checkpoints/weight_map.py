@@ -26,7 +26,8 @@ class Take:
     `expert`, and all else is said of its part.
     The last axis is stored as several axes, of the sizes `apart`.
     `norms` is the tensor of a normalised weight's norms, one for each index of its last axis, and `source`
-    its direction (Salimans and Kingma 2016, 2.1).
+    its direction (Salimans and Kingma 2016, 2.1). The rows of the tensors `joined` follow those of `source`,
+    however many each has.
     """
 
     source: str
@@ -47,6 +48,7 @@ class Take:
     experts: int = 0
     apart: tuple[int, ...] = ()
     norms: str = ""
+    joined: tuple[str, ...] = ()
     computed: Callable[[tuple[int, ...]], np.ndarray] | None = None
 
     def renamed(self, name: Callable[[str], str]) -> "Take":
@@ -54,8 +56,11 @@ class Take:
         fallback = self.fallback
         if fallback:
             fallback = name(fallback) if isinstance(fallback, str) else fallback.renamed(name)
-        also, norms = tuple(map(name, self.also)), self.norms and name(self.norms)
-        return replace(self, source=name(self.source), also=also, fallback=fallback, norms=norms)
+        also, joined = (tuple(map(name, names)) for names in (self.also, self.joined))
+        norms = self.norms and name(self.norms)
+        return replace(
+            self, source=name(self.source), also=also, fallback=fallback, norms=norms, joined=joined
+        )
 
     def stored_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape in the checkpoint of a parameter of `shape`."""

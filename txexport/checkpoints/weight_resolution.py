@@ -27,7 +27,7 @@ LARGEST = 1e15  # largest weight: a norm squares its input, and implementations 
 class Weight:
     """A parameter and the tensors of a checkpoint that hold it; none where it is computed.
 
-    `norms` is the tensor with the norms of a normalised weight.
+    `norms` is the tensor with the norms of a normalised weight. The rows of the tensors `joined` follow.
     """
 
     shape: tuple[int, ...]
@@ -35,6 +35,7 @@ class Weight:
     take: Take
     parameter: str = field(default="", compare=False)
     norms: str = ""
+    joined: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple:
@@ -52,6 +53,7 @@ class Weight:
             take.times,
             take.apart,
             self.norms,
+            self.joined,
         )
         return self.tensors[0], take.number, *cut
 
@@ -65,10 +67,11 @@ class Weight:
         if self.norms:
             yield self._normalised(checkpoint)
             return
-        own = name, take.number
-        for block in checkpoint.rows(*own) if take.plain else [take.cut(checkpoint.read(*own))]:
-            check_finite(block, f"tensor '{name}', which fills {self.parameter},")
-            yield block
+        for one in (name, *self.joined):
+            own = one, take.number
+            for block in checkpoint.rows(*own) if take.plain else [take.cut(checkpoint.read(*own))]:
+                check_finite(block, f"tensor '{one}', which fills {self.parameter},")
+                yield block
 
     def _normalised(self, checkpoint: Checkpoint) -> np.ndarray:
         """The weight of a direction and its norms. Raises CheckpointError as `rows`."""
@@ -86,7 +89,7 @@ class Weight:
         Raises CheckpointError for scales that are not finite.
         """
         blocks = checkpoint.blocks(self.tensors[0], self.take.number) if self.tensors else None
-        if blocks is None or self.norms or not self.take.along_outputs:
+        if blocks is None or self.norms or self.joined or not self.take.along_outputs:
             return None
         check_finite(blocks.scales, f"what scales tensor '{self.tensors[0]}'")
         if self.take.plain:
@@ -166,6 +169,15 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
         if not present and take.computed is None:
             missing.append(sources[0])
         expected = take.stored_shape(shape)
+        others = [_fill(name, match) for name in take.joined]
+        missing += [name for name in others if name not in tensor_names]
+        joined = [tensor_names[name] for name in others if name in tensor_names]
+        used |= set(joined)
+        for name in joined:
+            rows = next(iter(checkpoint.tensors[name].shape), 0)
+            if checkpoint.tensors[name].shape != (rows, *expected[1:]):
+                disagreeing.append(_disagreement(name, (rows, *expected[1:]), checkpoint))
+            expected = (max(expected[0] - rows, 0), *expected[1:])
         for name in present:
             if checkpoint.tensors[name].shape != expected:
                 disagreeing.append(_disagreement(name, expected, checkpoint))
@@ -178,7 +190,7 @@ def resolve(table: Table, shapes: Shapes, checkpoint: Checkpoint) -> dict[str, W
         elif take.norms:
             missing.append(_fill(take.norms, match))
         if present or take.computed is not None:
-            weights[parameter] = Weight(shape, tuple(present), take, parameter, norms)
+            weights[parameter] = Weight(shape, tuple(present), take, parameter, norms, tuple(joined))
     unused = [
         name
         for canonical, name in tensor_names.items()

@@ -1,6 +1,7 @@
 """Gemma 2 (Gemma Team 2024): sandwich norm, soft-capped scores, sliding windows in every other layer."""
 
 import math
+from dataclasses import replace
 
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.families import _causal, llama
@@ -33,37 +34,50 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 def decoder_spec(config: Config, task: str, placement: NormPlacement) -> EncoderSpec | DecoderSpec:
     """The architecture with norms before each sublayer, or before and after it."""
-    config = config.with_defaults(num_key_value_heads=4)
     config.expect(use_bidirectional_attention=False)
+    cap = logits_cap(config)
+    return _causal.model(config, task, stack_spec(config, placement), tied=True, softcap=cap)
+
+
+def stack_spec(
+    config: Config, placement: NormPlacement, causal: bool = True, crossed: int | None = None
+) -> TextStackSpec:
+    """Gemma 2's stack; with vectors `crossed` wide of an encoder, each layer has cross attention to them.
+
+    In a bidirectional stack, a window counts the tokens on either side, in a causal one the token itself too.
+    """
+    config = config.with_defaults(num_key_value_heads=4)
     width, heads, head_dim = (
         config.integer(key) for key in ("hidden_size", "num_attention_heads", "head_dim")
     )
     norm = NormSpec(width, config.number("rms_norm_eps", 1e-6), NormKind.RMS)
-    bias, window = config.flag("attention_bias", False), config.integer("sliding_window", 4096)
-    most, turns = longest(config), rotary(config, head_dim)
+    bias, window = config.flag("attention_bias", False), config.integer("sliding_window", 4096) + (not causal)
+    most = longest(config)
+    attention = AttentionSpec(
+        hidden_size=width,
+        num_heads=heads,
+        num_kv_heads=config.integer("num_key_value_heads", heads),
+        head_dim=head_dim,
+        causal=causal,
+        bias=bias,
+        output_bias=bias,
+        scale=1 / math.sqrt(config.number("query_pre_attn_scalar", 256)),
+        rotary=rotary(config, head_dim),
+        softcap=_cap(config, "attn_logit_softcapping", 50.0),
+    )
+    cross = replace(attention, causal=False, rotary=None, source_size=crossed)
     activation = config.activation("hidden_activation", "gelu_pytorch_tanh")
     blocks = [
         BlockSpec(
-            AttentionSpec(
-                hidden_size=width,
-                num_heads=heads,
-                num_kv_heads=config.integer("num_key_value_heads", heads),
-                head_dim=head_dim,
-                causal=True,
-                bias=bias,
-                output_bias=bias,
-                scale=1 / math.sqrt(config.number("query_pre_attn_scalar", 256)),
-                rotary=turns,
-                window=window if local and window < most else None,
-                softcap=_cap(config, "attn_logit_softcapping", 50.0),
-            ),
+            replace(attention, window=window if local and window < most else None),
             FeedForwardSpec(width, config.integer("intermediate_size"), activation, bias=False, gated=True),
             norm,
             placement,
+            cross_attention=None if crossed is None else cross,
         )
         for local in config.local_layers(lambda layer: layer % 2 == 0)
     ]
-    stack = TextStackSpec(
+    return TextStackSpec(
         EmbeddingSpec(
             config.integer("vocab_size"),
             width,
@@ -74,8 +88,11 @@ def decoder_spec(config: Config, task: str, placement: NormPlacement) -> Encoder
         len(blocks),
         final_norm=norm,
     )
-    cap = _cap(config, "final_logit_softcapping", 30.0)
-    return _causal.model(config, task, stack, tied=True, softcap=cap)
+
+
+def logits_cap(config: Config) -> float | None:
+    """The soft cap of logits."""
+    return _cap(config, "final_logit_softcapping", 30.0)
 
 
 def _cap(config: Config, key: str, default: float) -> float | None:

@@ -12,7 +12,9 @@ class GatedDeltaSpec(StatefulLayer):
     """Queries read a matrix of each head that every token decays and corrects (Yang et al. 2024, 3.1).
 
     Queries, keys and values pass a causal convolution over the last `kernel` tokens; adjacent heads of values
-    share one of queries and keys. A gate multiplies each head's output behind its `norm`.
+    share one of queries and keys. A gate multiplies each head's output behind its `norm`. With
+    `negative_eigenvalues`, a token may take up to twice what its key reads, beta being twice as large
+    (Grazzi et al. 2024, 4).
     """
 
     hidden_size: int
@@ -22,6 +24,7 @@ class GatedDeltaSpec(StatefulLayer):
     value_dim: int
     kernel: int
     norm: NormSpec
+    negative_eigenvalues: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_key_heads", "num_value_heads", "key_dim", "value_dim")

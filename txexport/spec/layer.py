@@ -34,6 +34,9 @@ NetworkSpec = (
     FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | XieluFeedForwardSpec
 )
 
+# Placements of norms in a layer with cross attention.
+CROSSED = f"'{NormPlacement.PRE}', '{NormPlacement.POST}' or '{NormPlacement.SANDWICH}'"
+
 
 @dataclass(frozen=True)
 class AdapterSpec:
@@ -194,7 +197,7 @@ class BlockSpec:
         if self.placement == NormPlacement.PARALLEL:
             raise SpecError(
                 f"BlockSpec: placement is '{self.placement}', but three sublayers in parallel are not known "
-                f"in any architecture; expected '{NormPlacement.PRE}' or '{NormPlacement.POST}'"
+                f"in any architecture; expected {CROSSED}"
             )
         if self.residual_scale != 1:
             raise SpecError(
@@ -217,10 +220,10 @@ class BlockSpec:
                 "BlockSpec: cross_attention.sinks is True, expected False: no architecture has attention "
                 "sinks in cross attention"
             )
-        if self.placement in (NormPlacement.SANDWICH, NormPlacement.RES_POST, NormPlacement.DOUBLE_POST):
+        if self.placement in (NormPlacement.RES_POST, NormPlacement.DOUBLE_POST):
             raise SpecError(
                 f"BlockSpec: placement is '{self.placement}', but no architecture combines it with cross "
-                f"attention; expected '{NormPlacement.PRE}' or '{NormPlacement.POST}'"
+                f"attention; expected {CROSSED}"
             )
 
     @property

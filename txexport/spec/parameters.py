@@ -153,6 +153,8 @@ def block(spec: BlockSpec) -> Shapes:
     if spec.cross_attention is not None:
         shapes |= under("cross_attention", cross_attention(spec.cross_attention))
         shapes |= under("cross_attention_norm", norm(spec.norm))
+        if sandwich:
+            shapes |= under("cross_attention_post_norm", norm(spec.norm))
     if spec.feed_forward is not None:
         shapes |= under("feed_forward", feed_forward(spec.feed_forward))
         shapes |= under("feed_forward_norm", norm(spec.norm))

@@ -105,7 +105,7 @@ _ROWS = {  # by name, without "Tokenizer"
         "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe",
     ),
     "Gemma": _row(
-        "<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text"
+        "<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text t5gemma"
     ),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
     "LayoutLMv3": _row(ROBERTA, "layoutlmv3"),
@@ -164,7 +164,7 @@ Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC"""
 _GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
 glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
 granitemoeshared hyperclovax jamba llava llava_next minimax_m2 ministral3 mistral mistral3 mixtral modernbert
-modernbert-decoder nemotron olmo2 olmo3 phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral
+modernbert-decoder nemotron olmo2 olmo3 olmo_hybrid phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral
 xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {

@@ -6,7 +6,7 @@ from txexport.tasks.task import VECTOR, Method, Task
 # The methods of a checkpoint for late interaction, as ColBERT, instead of `embed`.
 LATE_INTERACTION = ("embed_tokens", "rerank")
 # Model types whose AutoModel would load the decoder too.
-ENCODERS = dict.fromkeys(("t5", "mt5", "umt5"), "AutoModelForTextEncoding")
+ENCODERS = dict.fromkeys(("t5", "mt5", "umt5", "t5gemma"), "AutoModelForTextEncoding")
 
 METHODS = (Method("embed", ("text",), "embedding", VECTOR),)
 ROWS = (

@@ -134,9 +134,19 @@ def _renamed(
         if weight.norms:
             _store_normalised(stored[weight.tensors[0]], stored[weight.norms], numbers)
             continue
+        if weight.joined:
+            numbers = _store_apart([stored[name] for name in weight.joined], numbers)
         for name in weight.tensors:
             weight.take.paste(weight.take.own(stored[name]), numbers)
     return {name: torch.from_numpy(array) for name, array in stored.items()}
+
+
+def _store_apart(last: list[np.ndarray], weight: np.ndarray) -> np.ndarray:
+    """Store the last rows of a weight as its last tensors; return the others, which are the first one's."""
+    ends = np.cumsum([len(one) for one in reversed(last)])[::-1]
+    for one, end in zip(last, ends, strict=True):
+        one[...] = weight[len(weight) - end :][: len(one)]
+    return weight[: len(weight) - ends[0]]
 
 
 def _store_normalised(direction: np.ndarray, norms: np.ndarray, weight: np.ndarray) -> None:

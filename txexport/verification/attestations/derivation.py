@@ -103,6 +103,9 @@ def _origin(weight: Weight, origins: Origins) -> tuple[tuple[str, ...], tuple[st
     if weight.norms:
         norms = origins.of(weight.norms)
         tensors, steps = (*tensors, *norms.tensors), (*steps, "normalised to the norms in the last tensor")
+    if weight.joined:
+        others = [name for one in weight.joined for name in origins.of(one).tensors]
+        tensors, steps = (*tensors, *others), (*steps, "rows of all tensors in turn")
     return tensors, steps
 
 

@@ -32,7 +32,7 @@ class DequantisedCheckpoint(Checkpoint):
         self._parameters: dict[str, list[tuple[str, Weight]]] = defaultdict(list)  # by tensor
         for name, weight in plan.weights.items():
             if not plan.formats[name].lossless:
-                for tensor in weight.tensors:
+                for tensor in (*weight.tensors, *weight.joined):
                     self._parameters[tensor].append((name, weight))
 
     @property

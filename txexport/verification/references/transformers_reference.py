@@ -76,7 +76,8 @@ class Transformers:
         decoder = spec.stacks.get("decoder")
         layers = decoder.layers if decoder else ()
         self.kv_heads = [block.masked.cache_shapes[0][0] if block.has_keys else 0 for block in layers]
-        self.new_cache = transformers.DynamicCache
+        self.windowed = any(block.has_keys and block.masked.window is not None for block in layers)
+        self.new_cache, self.new_pair = transformers.DynamicCache, transformers.EncoderDecoderCache
         self.states = [tuple(block.states) for block in layers]
         row = row_of(resolved.task, resolved.spec.architecture)
         self.detects = "detect" in row.methods or Architecture.GROUNDED in row.architectures
@@ -195,7 +196,8 @@ class Transformers:
         if hasattr(self.model, "text_decoder"):
             outputs = captioned(self.model, encoder_inputs, ids)
         else:
-            outputs = self.model(**encoder_inputs, decoder_input_ids=ids, use_cache=True, **arguments)
+            caches = self._empty_pair()
+            outputs = self.model(**encoder_inputs, decoder_input_ids=ids, **caches, **arguments)
         cache, encoded = transformers_loading.cache_of(outputs), outputs.encoder_last_hidden_state
         result = {
             LOGITS: outputs.logits,
@@ -222,6 +224,13 @@ class Transformers:
         config = whole_windows(self.model.config) if any(self.states) else None
         cache = self.new_cache() if config is None else self.new_cache(config=config)
         return {name: cache, "use_cache": True}
+
+    def _empty_pair(self) -> dict[str, Any]:
+        """Arguments for a decoder's new caches, of itself and of its encoder, that keep every token."""
+        name = transformers_loading.cache_parameter(self.model.forward)
+        if not self.windowed or name is None:
+            return {"use_cache": True}
+        return {name: self.new_pair(self.new_cache(), self.new_cache()), "use_cache": True}
 
     def _own_heads(self, caches: Arrays) -> Arrays:
         """Caches (K,T,H) without the repeated key/value heads that some models store."""
