@@ -66,17 +66,16 @@ def genai_files(
 def _pictured(plan: BundlePlan, config: Mapping[str, Any], generation: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a decoder that reads images among its tokens.
 
-    It masks padding in prompts, by its id, which is 0 unless it is set. Without one, padding is the token of
-    videos, which no prompt contains.
+    It masks every token of a prompt with the id of padding, which the original does not. So padding is the
+    token of videos, which no prompt contains.
     """
     assert isinstance(plan.spec, VisionLanguageSpec)
     files: dict[str, str] = {}
     for one in plan.hub:
         files.setdefault(one.role, one.path)
     graphs = image_graphs(plan.spec, config, files, _session(plan))
-    unpadded = {"pad_token_id": graphs["video_token_id"]}
-    kept = {name: value for name, value in generation.items() if value is not None}
-    return _genai(plan.spec.decoder, unpadded | kept, graphs)
+    padding = {"pad_token_id": graphs["video_token_id"]}
+    return _genai(plan.spec.decoder, {**generation, **padding}, graphs)
 
 
 def _genai_settings(
