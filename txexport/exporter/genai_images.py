@@ -5,8 +5,8 @@ from typing import Any
 
 from txexport.contracts import names, roles
 from txexport.errors import TxexportError
-from txexport.runtime.preprocessing.image_defaults import BICUBIC, DEFAULTS
-from txexport.runtime.preprocessing.image_packing import Packing, packing_of
+from txexport.runtime.preprocessing.image_defaults import BICUBIC, DEFAULTS, PACKED
+from txexport.runtime.preprocessing.image_packing import packing_of
 from txexport.runtime.preprocessing.image_processors import processor
 from txexport.spec import VisionLanguageSpec
 
@@ -20,7 +20,13 @@ def image_processor(settings: Mapping[str, Any], model_type: str) -> dict[str, A
 
     None for settings that they cannot follow.
     """
-    packing, values = _read(settings, model_type)
+    values = {name: value for name, value in settings.items() if value is not None}
+    try:
+        kind = processor(values, model_type)
+        values = DEFAULTS[kind] | values
+        packing = packing_of(values) if kind in PACKED else None
+    except TxexportError:  # for which txexport does not read images either
+        return None
     steps = values["do_resize"] and values["do_rescale"] and values["do_normalize"]
     if packing is None or not steps or values["resample"] != BICUBIC:
         return None
@@ -41,16 +47,6 @@ def image_processor(settings: Mapping[str, Any], model_type: str) -> dict[str, A
         for kind, attributes in operations.items()
     ]
     return {"processor": {"name": "images", "transforms": transforms}}
-
-
-def _read(settings: Mapping[str, Any], model_type: str) -> tuple[Packing | None, dict[str, Any]]:
-    """The packing of an image processor's settings, None for others; and the settings with defaults."""
-    known = {name: value for name, value in settings.items() if value is not None}
-    try:
-        values = DEFAULTS[processor(known, model_type)] | known
-        return packing_of(values), values
-    except (TxexportError, KeyError):  # of another processor
-        return None, {}
 
 
 def image_graphs(
