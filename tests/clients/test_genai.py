@@ -185,14 +185,14 @@ SIZES = [], [(24, 32)], [(40, 16), (24, 32)], [(32, 24), (32, 24)], [(57, 41)], 
 @pytest.fixture(scope="module")
 def pictured(tmp_path_factory):
     """A function from a family to a checkpoint that has an image processor, and its bundle."""
-    made: dict[str, tuple[Path, Path]] = {}
+    bundles: dict[str, tuple[Path, Path]] = {}
 
     def get(family: str) -> tuple[Path, Path]:
-        if family not in made:
+        if family not in bundles:
             checkpoint = pictured_families.saved(family, tmp_path_factory)
             export(checkpoint, checkpoint.parent / f"{family}-bundle", only="hub")
-            made[family] = checkpoint, checkpoint.parent / f"{family}-bundle"
-        return made[family]
+            bundles[family] = checkpoint, checkpoint.parent / f"{family}-bundle"
+        return bundles[family]
 
     return get
 
@@ -209,7 +209,7 @@ def files(tmp_path_factory):
     return result
 
 
-def asked(family: str, count: int) -> str:
+def question(family: str, count: int) -> str:
     """A prompt with marks for `count` images."""
     mark = pictured_families.BEGINNING[family]
     return f"user: look {f'{mark} the ' * count}what? assistant:"
@@ -221,7 +221,7 @@ def test_prompts_with_images_equal_transformers(row, pictured, files, process, r
     record(row, "images: processor, greedy")
     checkpoint, folder = pictured(row.model_type)
     processor, network = pictured_families.original_of(checkpoint, row.model_type)
-    prompts = [asked(row.model_type, len(some)) for some in files]
+    prompts = [question(row.model_type, len(some)) for some in files]
     calls = [
         Call("converse", {}, {"prompt": prompt, "images": [*map(str, some)], "new": NEW_TOKENS})
         for prompt, some in zip(prompts, files, strict=True)
@@ -251,7 +251,7 @@ def assert_same_pixels(answer: Any, inputs: Any) -> None:
 def test_images_in_other_numbers_are_read_as_by_our_runtime(dtype, pictured, files, process, tmp_path):
     checkpoint, _ = pictured("qwen2_5_vl")
     export(checkpoint, tmp_path / "out", dtype=dtype)
-    prompt, [image] = asked("qwen2_5_vl", 1), files[1]
+    prompt, [image] = question("qwen2_5_vl", 1), files[1]
     as_read = f"<s>{prompt}</s>"  # by the tokenizer of these tests
     call = Call("converse", {}, {"prompt": as_read, "images": [str(image)], "new": 4})
     [answer] = process.ask(tmp_path / "out", CONVERSE, [call])

@@ -78,19 +78,23 @@ def test_steps_are_those_of_the_image_processor(tmp_path):
     processor = json.loads((tmp_path / "out" / genai_images.PROCESSOR).read_text())["processor"]
     steps = {step["operation"]["type"]: step["operation"]["attrs"] for step in processor["transforms"]}
     assert [*steps] == ["DecodeImage", "ConvertRGB", "Resize", "Rescale", "Normalize", "PatchImage"]
-    own = json.loads((tmp_path / "checkpoint/preprocessor_config.json").read_text())
+    settings = json.loads((tmp_path / "checkpoint/preprocessor_config.json").read_text())
     square = {"patch_size": 4, "merge_size": 2}
     bounds = {"min_pixels": 256, "max_pixels": 1920}
     assert steps["Resize"] == {"width": 8, "height": 8, "smart_resize": 1, **bounds, **square}
-    assert steps["Normalize"] == {"mean": own["image_mean"], "std": own["image_std"], "qwen2_5_vl": 1}
+    assert steps["Normalize"] == {
+        "mean": settings["image_mean"],
+        "std": settings["image_std"],
+        "qwen2_5_vl": 1,
+    }
     assert steps["PatchImage"] == {**square, "temporal_patch_size": 2}
-    assert steps["Rescale"] == {"rescale_factor": own["rescale_factor"]}
+    assert steps["Rescale"] == {"rescale_factor": settings["rescale_factor"]}
 
 
 def test_the_file_of_all_processors_counts_first(tmp_path):
     pictured_families.save(tmp_path / "checkpoint", "qwen2_5_vl")
-    own = json.loads((tmp_path / "checkpoint/preprocessor_config.json").read_text())
-    together = {"image_processor": own | {"size": {"shortest_edge": 64, "longest_edge": 640}}}
+    settings = json.loads((tmp_path / "checkpoint/preprocessor_config.json").read_text())
+    together = {"image_processor": settings | {"size": {"shortest_edge": 64, "longest_edge": 640}}}
     (tmp_path / "checkpoint/processor_config.json").write_text(json.dumps(together))
     export(tmp_path / "checkpoint", tmp_path / "out")
     text = (tmp_path / "out" / genai_images.PROCESSOR).read_text()
@@ -147,9 +151,9 @@ def test_vectors_of_images_take_the_places_of_their_tokens(family, checkpoint_of
     [features] = sessions["vision"].run(None, images)
     [embeds] = sessions["embedding"].run(None, {"input_ids": ids.numpy(), "image_features": features})
     np.testing.assert_allclose(embeds, read[0].numpy(), rtol=0, atol=1e-5)
-    [alone] = sessions["embedding"].run(None, {"input_ids": ids.numpy(), "image_features": features[:0]})
-    words = network.get_input_embeddings()(ids).detach().numpy()
-    np.testing.assert_array_equal(alone, words)
+    [untouched] = sessions["embedding"].run(None, {"input_ids": ids.numpy(), "image_features": features[:0]})
+    embeddings = network.get_input_embeddings()(ids).detach().numpy()
+    np.testing.assert_array_equal(untouched, embeddings)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -69,11 +69,11 @@ def converse(
     model = load(bundle)
     opened = genai.Images.open(*images) if images else None
     inputs = model.create_multimodal_processor()(prompt, images=opened)
-    made = {name: np.array(inputs[name].as_numpy()) for name in inputs.keys()}  # noqa: SIM118 (no dict)
-    length = made["input_ids"].shape[1] + new
+    arrays = {name: np.array(inputs[name].as_numpy()) for name in inputs.keys()}  # noqa: SIM118 (no dict)
+    length = arrays["input_ids"].shape[1] + new
     generator = search(model, 1, {"max_length": length, "do_sample": False})
     generator.set_inputs(inputs)
-    return {**made, **sequences(generator, 1)}
+    return {**arrays, **sequences(generator, 1)}
 
 
 def chunked(
