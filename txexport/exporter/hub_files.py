@@ -63,9 +63,9 @@ def hub_files(own: Mapping[str, Path | bytes], plan: BundlePlan) -> dict[str, by
     return texts
 
 
-def _image_processor(own: Mapping[str, Path | bytes], inner: Mapping[str, Any]) -> dict[str, Any]:
+def _image_processor(files: Mapping[str, Path | bytes], inner: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the image processor, those `inner` to the file of all processors first."""
-    settings = inner.get("image_processor") or (_read(own[PREPROCESSOR]) if PREPROCESSOR in own else {})
+    settings = inner.get("image_processor") or (_read(files[PREPROCESSOR]) if PREPROCESSOR in files else {})
     return settings if isinstance(settings, dict) else {}
 
 
