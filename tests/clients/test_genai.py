@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny_checkpoint
+from helpers import pictured_families
 from helpers.client_rows import (
     LENGTHS,
     NEW_TOKENS,
@@ -19,7 +20,8 @@ from helpers.client_rows import (
     rows_of,
     sequences,
 )
-from helpers.rows import GENERATE, Row
+from helpers.rows import CONVERSE, GENERATE, Row
+from PIL import Image
 from tokenizers import Tokenizer
 
 from txexport.errors import TxexportError
@@ -172,3 +174,88 @@ def test_whisper_tokens_equal_transformers(exported, process, record):
         tokens = sequences(WHISPER, files.checkpoint, {"input_features": sounds}, settings).tolist()
         # transformers leaves out the token that a text starts with.
         assert answer["sequences"] == [[START, *ended(row, 0)] for row in tokens]
+
+
+PICTURED = rows_of(("qwen2_vl", "qwen2_5_vl"), (CONVERSE,))
+PLAIN = {"add_special_tokens": False}  # as tokenizers of these families are
+# Widths and heights; some are whole squares, one is scaled down, one up, and the smaller of two comes first.
+SIZES = [], [(24, 32)], [(40, 16), (24, 32)], [(32, 24), (32, 24)], [(57, 41)], [(11, 9), (200, 150)]
+
+
+@pytest.fixture(scope="module")
+def pictured(tmp_path_factory):
+    """A function from a family to a checkpoint that has an image processor, and its bundle."""
+    bundles: dict[str, tuple[Path, Path]] = {}
+
+    def get(family: str) -> tuple[Path, Path]:
+        if family not in bundles:
+            checkpoint = pictured_families.saved(family, tmp_path_factory)
+            export(checkpoint, checkpoint.parent / f"{family}-bundle", only="hub")
+            bundles[family] = checkpoint, checkpoint.parent / f"{family}-bundle"
+        return bundles[family]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """The files of images of SIZES."""
+    folder, noise = tmp_path_factory.mktemp("images"), np.random.default_rng(5)
+    result: list[list[Path]] = []
+    for number, sizes in enumerate(SIZES):
+        result.append([folder / f"{number}-{place}.png" for place in range(len(sizes))])
+        for path, (width, height) in zip(result[-1], sizes, strict=True):
+            Image.fromarray(noise.integers(0, 256, (height, width, 3), np.uint8)).save(path)
+    return result
+
+
+def question(family: str, count: int) -> str:
+    """A prompt with marks for `count` images."""
+    mark = pictured_families.BEGINNING[family]
+    return f"user: look {f'{mark} the ' * count}what? assistant:"
+
+
+@pytest.mark.parametrize("row", PICTURED, ids=lambda row: row.id)
+def test_prompts_with_images_equal_transformers(row, pictured, files, process, record):
+    """Its own processor reads text and files; ids, pixels and greedy tokens are those of transformers."""
+    record(row, "images: processor, greedy")
+    checkpoint, folder = pictured(row.model_type)
+    processor, network = pictured_families.original_of(checkpoint, row.model_type)
+    prompts = [question(row.model_type, len(some)) for some in files]
+    calls = [
+        Call("converse", {}, {"prompt": prompt, "images": [*map(str, some)], "new": NEW_TOKENS})
+        for prompt, some in zip(prompts, files, strict=True)
+    ]
+    answers = process.ask(folder, row.task, calls)
+    for prompt, some, answer in zip(prompts, files, answers, strict=True):
+        images = [Image.open(path) for path in some]
+        inputs = processor(text=[prompt], images=images or None, return_tensors="pt", **PLAIN)
+        ids = inputs["input_ids"].tolist()
+        assert answer["input_ids"].tolist() == ids
+        if some:
+            assert_same_pixels(answer, inputs)
+        tokens = network.generate(**inputs, max_new_tokens=NEW_TOKENS, do_sample=False).tolist()[0]
+        assert answer["sequences"] == [ended(tokens, len(ids[0]))]
+
+
+def assert_same_pixels(answer: Any, inputs: Any) -> None:
+    """Assert that patches and their grids are those of transformers; it pads those of smaller images."""
+    grids = answer["image_grid_thw"]
+    assert grids.tolist() == inputs["image_grid_thw"].tolist()
+    every = answer["pixel_values"].reshape(len(grids), -1, answer["pixel_values"].shape[-1])
+    real = [image[: grid.prod()] for image, grid in zip(every, grids, strict=True)]
+    np.testing.assert_allclose(np.concatenate(real), inputs["pixel_values"].numpy(), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int4", "bfloat16"])
+def test_images_in_other_numbers_are_read_as_by_our_runtime(dtype, pictured, files, process, tmp_path):
+    checkpoint, _ = pictured("qwen2_5_vl")
+    export(checkpoint, tmp_path / "out", dtype=dtype)
+    prompt, [image] = question("qwen2_5_vl", 1), files[1]
+    as_read = f"<s>{prompt}</s>"  # by the tokenizer of these tests
+    call = Call("converse", {}, {"prompt": as_read, "images": [str(image)], "new": 4})
+    [answer] = process.ask(tmp_path / "out", CONVERSE, [call])
+    length = answer["input_ids"].shape[1]
+    expected = load(tmp_path / "out", device="cpu").generate(prompt, images=image, max_new_tokens=4)
+    tokenizer = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
+    assert tokenizer.decode(answer["sequences"][0][length:]) == expected

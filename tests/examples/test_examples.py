@@ -4,11 +4,15 @@ import json
 import runpy
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
+from helpers import pictured_families
 from helpers.project import ROOT
 
+from txexport.exporter import export
 from txexport.runtime import load
+from txexport.verification.clients.process import CLIENTS
 
 EXAMPLES = ROOT / "examples"
 
@@ -34,3 +38,31 @@ def test_totals_of_a_page_are_those_of_its_tables(tmp_path):
     parts = runpy.run_path(str(EXAMPLES / "bills/read_page.py"))["read"](page, tmp_path)
     assert [answer for label, answer in parts if label == "table"] == [*expected.values()]
     assert {answer for label, answer in parts if label == "heading"} <= expected.keys()
+
+
+def write_words(file: Path) -> None:
+    """Let each token be text: onnxruntime-genai ends a text at a byte that is none."""
+    tokenizer = json.loads(file.read_text())
+    known = tokenizer["model"]["vocab"].items()
+    readable = {token: index for token, index in known if token.replace("Ġ", "").isascii()}
+    named = {f"w{index}": index for token, index in known if token not in readable}
+    tokenizer["model"]["vocab"] = readable | named
+    file.write_text(json.dumps(tokenizer))
+
+
+@pytest.mark.skipif(CLIENTS["genai"].missing() is not None, reason="needs onnxruntime-genai")
+@pytest.mark.parametrize("count", [0, 2])
+def test_onnxruntime_genai_answers_about_images(count, tmp_path):
+    family, image = "qwen2_5_vl", ROOT / "docs/pictures/street.png"
+    pictured_families.save(tmp_path / "checkpoint", family)
+    write_words(tmp_path / "checkpoint/tokenizer.json")
+    export(tmp_path / "checkpoint", tmp_path / "out")
+    prompt = f"user: {pictured_families.BEGINNING[family] * count} look at the cat assistant:"
+    as_read = f"<s>{prompt}</s>"  # by the tokenizer of this test
+    python, example = CLIENTS["genai"].python(), EXAMPLES / "genai/ask.py"
+    command = [str(python), str(example), str(tmp_path / "out"), as_read, *[str(image)] * count]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    model = load(tmp_path / "out", device="cpu")
+    expected = model.generate(prompt, images=[image] * count or None, max_new_tokens=100)
+    assert expected
+    assert done.stdout == f"{expected}\n"

@@ -33,6 +33,7 @@ from txexport import bundle, families
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import TxexportError, first_line
 from txexport.exporter import export
+from txexport.exporter.genai import GENAI
 from txexport.spec import ModelSpec
 from txexport.verification.cases.plan import QUICK
 from txexport.verification.clients import judged, transformers_js
@@ -44,7 +45,7 @@ RESULTS = Path(__file__).with_name("families.json")
 NEW_TOKENS, LONGEST = 6, 160  # characters of a reason
 SETTINGS = {"max_new_tokens": NEW_TOKENS, "do_sample": False}
 FIRST = (GENERATE, TRANSLATE, HEAR)  # it takes an hour: the most used clients come before the rest
-ALONE = ("genai",)  # clients that run decoders only
+ALONE = ("genai",)  # clients that run decoders, also of images, and Whisper only
 
 
 def rows(names: Iterable[str]) -> list[Row]:
@@ -86,7 +87,8 @@ def refusal(
     judges: dict[str, Any],
 ) -> str | None:
     """The reason why a client does not run a bundle, in a line, or None where all outputs are right."""
-    if name in ALONE and (row.task not in (GENERATE, HEAR) or None in row.caches):
+    joined = row.task == CONVERSE and (folder / GENAI).exists()
+    if name in ALONE and not joined and (row.task not in (GENERATE, HEAR) or None in row.caches):
         return f"it runs no {row.task}" + " by CTC" * (row.task == HEAR)
     if name in ALONE and row.task == HEAR:
         return _transcribed(client, row, checkpoint, folder)
@@ -118,10 +120,8 @@ def _generated(name: str, client: Any, row: Row, checkpoint: Path, folder: Path)
     else:
         settings = dict(SETTINGS)
         if name == "genai":
-            inputs, settings = (
-                {"input_ids": ids},
-                {"max_length": ids.shape[1] + NEW_TOKENS, "do_sample": False},
-            )
+            length = inputs["input_ids"].shape[1] + NEW_TOKENS
+            settings = {"max_length": length, "do_sample": False}
         [answer] = client.ask(folder, row.task, [Call("generate", inputs, {"settings": settings})])
         tokens = [int(token) for token in answer["sequences"][0]]
     length = len(tokens) if name == "genai" else len(expected)  # it omits EOS

@@ -6,7 +6,8 @@ import numpy as np
 
 from txexport.parts.cases import DecoderCase
 from txexport.verification.cases.crossed_pictures import crosses_images, run_crossed
-from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps, Steps, steps_of
+from txexport.verification.cases.decoder_steps import DynamicSteps, StaticSteps, Steps
+from txexport.verification.cases.embedded_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import source_images
 from txexport.verification.cases.runs import Outcome, by_graph, pair_caches, pair_step

@@ -15,6 +15,8 @@ IMAGE_ENCODER = "vision_encoder"
 AUDIO_ENCODER = "audio_encoder"
 MASK_DECODER = "prompt_encoder_mask_decoder"
 EMBED_TOKENS = "embed_tokens"  # of a decoder that reads images too, for other clients
+# onnxruntime-genai's: tokens with the vectors of images among them, and images if its inputs have other names
+EMBEDDING, GENAI_VISION = "embedding", "vision"
 ALIGNMENT = "alignment_model"  # the weights by which tokens get times in a sound
 
 # Other tools write the decoder of an encoder-decoder twice, without and with a past, or merge the two.
@@ -61,6 +63,8 @@ def file(role: str, dtype: str = "") -> str:
 
 def of_client(graphs: Iterable[str], client: str | None) -> list[str]:
     """The ecosystem's graphs that a client opens, if they are laid out for one."""
+    if client in (WEB, TRITON, OPENVINO):
+        graphs = [role for role in graphs if role not in (EMBEDDING, GENAI_VISION)]
     merged = DECODER_MERGED in graphs and EMBED_TOKENS not in graphs  # where it has no others beside it
     steps = {WEB: {DECODER, DECODER_WITH_PAST}, TRITON: {DECODER_MERGED}, OPENVINO: {DECODER_MERGED}}
     left = steps.get(client or "", set()) if merged else set()

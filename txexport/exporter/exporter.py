@@ -18,7 +18,7 @@ from txexport.contracts.cache_names import is_state
 from txexport.errors import InputError, UnsupportedError, crashes
 from txexport.exporter.bundle_plan import BundlePlan
 from txexport.exporter.bundle_writing import Item, write_bundle
-from txexport.exporter.hub_files import check_genai
+from txexport.exporter.genai import check_genai
 from txexport.exporter.in_memory import PreTrainedModel, PreTrainedTokenizer, recorded, saved
 from txexport.exporter.options import check_options, resolved_options
 from txexport.exporter.parameter_formats import routes

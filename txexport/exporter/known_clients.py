@@ -37,6 +37,8 @@ def running(manifest: Manifest) -> list[str] | None:
     inputs = {port.name for graph in manifest.hub.values() for port in graph.inputs}
     if {INPUT_VALUES, ATTENTION_MASK} <= inputs and manifest.task == "automatic-speech-recognition":
         known = [name for name in known if name != "optimum"]  # its class for CTC gives no attention_mask
+    if roles.EMBED_TOKENS in manifest.hub and roles.EMBEDDING not in manifest.hub:  # as in other layouts
+        known = [name for name in known if name != "genai"]
     only_openvino = manifest.form.client == roles.OPENVINO
     return [
         shown for name, shown in NAMES.items() if name in known and (not only_openvino or name == "openvino")

@@ -31,13 +31,15 @@ def vision_language_models(
     for role, signature in signatures.items():
         graph = graphs[role] = new(role)
         inputs = graph.declare(signature)
-        if role == roles.IMAGE_ENCODER:
+        if role in (roles.IMAGE_ENCODER, roles.GENAI_VISION):
             graph.add_outputs(_images(spec, graph, inputs))
         elif role == roles.AUDIO_ENCODER:
             graph.add_outputs(_sounds(spec, graph, inputs))
         elif role == roles.EMBED_TOKENS:
             x = embedded(spec.decoder, graph, "decoder", inputs, inputs[names.INPUT_IDS])  # no positions
             graph.add_outputs({names.INPUTS_EMBEDS: x})
+        elif role == roles.EMBEDDING:
+            graph.add_outputs({names.INPUTS_EMBEDS: _vectors(spec, graph, inputs)})
         else:
             _decode(spec, cache, graph, inputs)
     return graphs
@@ -72,7 +74,8 @@ def _images(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values:
         pixels = graph.call(of_every_prompt, pixels)
     signals = {names.PIXEL_VALUES: pixels}
     if spec.vision.packed is not None:
-        signals[spec.vision.packed.grids] = inputs[spec.vision.packed.grids]
+        grids = spec.vision.packed.grids
+        signals[grids] = inputs[grids if grids in inputs else names.IMAGE_GRIDS]
     states: dict[str, ir.Value] | None = {} if spec.deep else None
     x, _ = signal_encoder(spec.vision, graph, signals, Given(states=states), "vision")  # (I, S, W)
     if spec.merger is not None and spec.vision.patches is not None:
@@ -158,7 +161,9 @@ def _with_deep(spec: VisionLanguageSpec, graph: Graph, inputs: Values) -> Values
     return {**inputs, names.IMAGE_FEATURES: first, **added}
 
 
-def _vectors(spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions: ir.Value) -> ir.Value:
+def _vectors(
+    spec: VisionLanguageSpec, graph: Graph, inputs: Values, _positions: ir.Value | None = None
+) -> ir.Value:
     """The vectors of new tokens (B,S,W), which have no positions, those of images among them."""
     if names.INPUTS_EMBEDS in inputs:
         return inputs[names.INPUTS_EMBEDS]

@@ -20,6 +20,7 @@ from txexport.spec import Mutual, VisionLanguageSpec
 from txexport.spec.shapes import Shapes, under
 
 IMAGES = names.IMAGE_BATCH_SIZE
+INSTEAD_OF = {roles.EMBEDDING: [roles.EMBED_TOKENS], roles.GENAI_VISION: [roles.IMAGE_ENCODER]}
 
 
 class VisionLanguage:
@@ -34,7 +35,8 @@ class VisionLanguage:
     def signatures(self, spec: VisionLanguageSpec, contract: Contract) -> dict[str, Signature]:
         """Vectors of images, then steps as a decoder's, which also take those of the new tokens.
 
-        For other clients, tokens have a graph of their own, and a step takes vectors in their place.
+        For other clients, tokens have a graph of their own, and a step takes vectors in their place. Where
+        onnxruntime-genai makes the 3D positions, a second graph of tokens takes the vectors of images too.
         """
         if contract.cache is None or contract.role == roles.SHARED:
             raise SpecError(
@@ -63,11 +65,14 @@ class VisionLanguage:
             return {}
         ids, *others = contract.step
         embeds = floats(names.INPUTS_EMBEDS, *stacks.TOKENS, width)
-        return {
-            _encoder(spec): images,
-            roles.EMBED_TOKENS: Signature((ids,), (embeds,)),
-            roles.DECODER_MERGED: Signature((embeds, *others, *past), outputs),
-        }
+        graphs = {_encoder(spec): images, roles.EMBED_TOKENS: Signature((ids,), (embeds,))}
+        if spec.vision.packed is not None:
+            features = floats(vectors, names.NUM_FEATURES, spec.features)
+            graphs[roles.EMBEDDING] = Signature((ids, features), (embeds,))
+            if spec.vision.packed.grids != names.IMAGE_GRIDS:
+                renamed = (replace(pixels[0]), replace(pixels[1], name=names.IMAGE_GRIDS))
+                graphs[roles.GENAI_VISION] = replace(images, inputs=renamed)
+        return graphs | {roles.DECODER_MERGED: Signature((embeds, *others, *past), outputs)}
 
     def layer_ports(
         self, spec: VisionLanguageSpec, role: str, signature: Signature, outputs: tuple[str, ...]
@@ -107,16 +112,17 @@ class VisionLanguage:
         return [
             Stage(
                 role,
-                ONCE if role == _encoder(spec) else STEP,
+                ONCE if role in (_encoder(spec), roles.GENAI_VISION) else STEP,
                 sources_of(one.inputs, earlier),
                 self._facts(role, images, tokens),
+                INSTEAD_OF.get(role, []),
             )
             for role, one in graphs.items()
         ]
 
     def _facts(self, role: str, images: GraphFacts, tokens: GraphFacts) -> GraphFacts:
         """The facts of a graph of images, of tokens, or of vectors alone."""
-        if role in (roles.IMAGE_ENCODER, roles.AUDIO_ENCODER):
+        if role in (roles.IMAGE_ENCODER, roles.AUDIO_ENCODER, roles.GENAI_VISION):
             return replace(images, prefix_tokens=0)
         return replace(tokens, vocab_size=0) if role == roles.DECODER_MERGED else tokens
 

@@ -10,9 +10,7 @@ from txexport.contracts.names import (
     ATTENTION_MASK,
     CACHE_LENGTHS,
     HIDDEN_STATES,
-    IMAGE_FEATURES,
     INPUT_IDS,
-    INPUTS_EMBEDS,
     LOGITS,
     LOGITS_INDICES,
     NEW_LENGTHS,
@@ -26,6 +24,7 @@ from txexport.runtime.generation.media import Media, features_between, positions
 from txexport.runtime.preprocessing.text import pad
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.sources import prompt_of
+from txexport.verification.references.reference import Arrays
 
 FIRST = (1, 0, 1)  # heads, length and size of an empty past that no graph reads; clients invent it
 SPARE = 3  # slots of a static cache beyond those of a case
@@ -38,6 +37,7 @@ class Steps:
     tokens in the last step, `result` are the graph's outputs.
     """
 
+    embeds_by = ""
     new: list[np.ndarray]
     result: dict[str, np.ndarray]
 
@@ -111,8 +111,11 @@ class Steps:
             if (kind := kind_of(name)) is not None
         }
 
-    def embeds(self, row: int) -> dict[str, np.ndarray]:
-        """The vectors (n,W) of a row's new tokens, of a graph of their own; nothing without one."""
+    def embeds(self, row: int, truth: Arrays) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """The vectors (n,W) of a row's new tokens by the graph `embeds_by`, and the reference's.
+
+        Nothing without such a graph.
+        """
         return {}
 
     @property
@@ -213,33 +216,6 @@ class DynamicSteps(Steps):
         return np.flatnonzero(self.mask[row])
 
 
-class EmbeddedSteps(DynamicSteps):
-    """Steps by the ecosystem's contract where a graph of its own embeds tokens; images replace vectors."""
-
-    embedded: np.ndarray
-
-    def stepping(self, case: DecoderCase) -> str:
-        """See Steps."""
-        return roles.DECODER_MERGED
-
-    def features(self, new: list[list[int]]) -> dict[str, np.ndarray]:
-        """See Steps."""
-        return {IMAGE_FEATURES: self.vectors(new)}
-
-    def advance(self, feeds: dict[str, np.ndarray]) -> np.ndarray:
-        """See Steps."""
-        ids, vectors = feeds.pop(INPUT_IDS), feeds.pop(IMAGE_FEATURES)
-        self.embedded = self.runner.run(roles.EMBED_TOKENS, **{INPUT_IDS: ids})[INPUTS_EMBEDS]
-        embeds = self.embedded.copy()
-        if any(self.media):
-            embeds[ids == self.runner.bundle.image_token_id] = vectors
-        return super().advance(feeds | {INPUTS_EMBEDS: embeds})
-
-    def embeds(self, row: int) -> dict[str, np.ndarray]:
-        """See Steps."""
-        return {INPUTS_EMBEDS: self.embedded[row][self.new[row]]}
-
-
 class HubSteps(DynamicSteps):
     """Steps by the ecosystem's contract: the first step has no past, and creates the cross-attention caches.
 
@@ -288,26 +264,6 @@ class HubSteps(DynamicSteps):
         self.past = {name: result[cache_names.to_present(name)] for name in self.past}
         self.result = result
         return result[LOGITS]
-
-
-def steps_of(
-    runner: GraphRunner,
-    case: DecoderCase,
-    cross: dict[str, np.ndarray],
-    media: Sequence[Media] | None = None,
-) -> list[Steps]:
-    """The kinds of steps for the bundle's graphs; arguments as for Steps."""
-    if roles.EMBED_TOKENS in runner.manifest.graphs:
-        return [EmbeddedSteps(runner, case, cross, media)]
-    ways = {roles.DECODER_WITH_PAST: False, roles.DECODER_MERGED: True}
-    others = [HubSteps(runner, case, cross, ways[role]) for role in ways if role in runner.manifest.graphs]
-    if others:
-        return list(others)
-    static = runner.manifest.cache == "static"
-    steps: list[Steps] = [(StaticSteps if static else DynamicSteps)(runner, case, cross, media)]
-    if roles.SHARED in runner.manifest.graphs and not case.left:
-        steps.append(SharedSteps(runner, case, cross))
-    return steps
 
 
 def _to_left(ids: np.ndarray, real: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -30,9 +30,16 @@ from txexport.verification.references.reference import Arrays, PicturedTokens, P
 def run_pictures(
     runner: GraphRunner, case: DecoderCase, expected: Sequence[Arrays], pairs: RolePairs
 ) -> list[Media]:
-    """The media of each row; the vectors of its images are paired with the reference's."""
+    """The media of each row; the vectors of its images are paired with the reference's.
+
+    So are those of a graph of images for onnxruntime-genai.
+    """
     assert case.images is not None
     media, vectors = [], image_vectors(runner, case.images)
+    if roles.GENAI_VISION in runner.manifest.graphs:
+        again = image_vectors(runner, case.images, roles.GENAI_VISION)
+        every = [truth[IMAGE_FEATURES] for truth in expected if IMAGE_FEATURES in truth]
+        pairs.setdefault((roles.GENAI_VISION, IMAGE_FEATURES), []).append((again, np.concatenate(every)))
     for row, images, truth in zip(case.rows, case.images, expected, strict=True):
         media.append(media_among(runner, row, images, vectors))
         if images:
@@ -47,16 +54,19 @@ def run_pictures(
     return media
 
 
-def image_vectors(runner: GraphRunner, images: Sequence[Sequence[PixelInputs]]) -> np.ndarray:
+def image_vectors(
+    runner: GraphRunner, images: Sequence[Sequence[PixelInputs]], role: str | None = None
+) -> np.ndarray:
     """The vectors (n,W) of the images of each row, in order: from one run, or one an image if tiles are read.
 
-    There must be an image.
+    There must be an image. `role` is that of another graph than the bundle's image encoder.
     """
-    encoder, every = runner.manifest.graphs[runner.bundle.media_role], [images]
+    role = role or runner.bundle.media_role
+    encoder, every = runner.manifest.graphs[role], [images]
     if TILE_GRID in [port.name for port in encoder.inputs] or of_sizes(images):  # one image at a time
         every = [[[image]] for some in images for image in some]
     feeds = [pixels_of(encoder, some) for some in every]
-    outputs = [runner.run(runner.bundle.media_role, **one) for one in feeds]
+    outputs = [runner.run(role, **one) for one in feeds]
     results = [one[media_features(one)] for one in outputs]
     return np.concatenate([result.reshape(-1, result.shape[-1]) for result in results])
 
@@ -136,11 +146,13 @@ def pictured_inputs(runner: GraphRunner, case: DecoderCase, row: int) -> Arrays:
 def pixels_of(encoder: GraphFile, images: Sequence[Sequence[PixelInputs]]) -> Arrays:
     """The inputs of a graph of images for those of each row: all in order, or by rows if tiles have a mask.
 
-    The latter are padded with zeros to the most images of a row.
+    The latter are padded with zeros to the most images of a row. Grids have the name that the graph reads.
     """
     read = [port.name for port in encoder.inputs]
     if PIXEL_ATTENTION_MASK not in read or SPATIAL_SHAPES in read:
         every = joined(image for some in images for image in some)
+        if GRIDS in every and IMAGE_GRIDS in read:
+            every[IMAGE_GRIDS] = every.pop(GRIDS)
         return {name: array for name, array in every.items() if name in read}
     rows = [joined(some).get(PIXEL_VALUES) for some in images]
     counts = np.array([len(some) for some in images])

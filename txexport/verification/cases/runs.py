@@ -38,7 +38,8 @@ from txexport.verification import bounds
 from txexport.verification.agreement import Behaviour
 from txexport.verification.cases import alignment, layers
 from txexport.verification.cases.crossed_pictures import crosses_images, run_crossed
-from txexport.verification.cases.decoder_steps import Steps, steps_of
+from txexport.verification.cases.decoder_steps import Steps
+from txexport.verification.cases.embedded_steps import steps_of
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.pictures import media, run_pictures, source_images, source_of_prompt
 from txexport.verification.cases.ranks import in_ranks
@@ -246,8 +247,8 @@ def pair_step(
         if not len(scores):
             continue
         pairs.setdefault((steps.ran, LOGITS), []).append((scores, truth[LOGITS][done:until]))
-        for name, embeds in steps.embeds(row).items():
-            pairs.setdefault((roles.EMBED_TOKENS, name), []).append((embeds, truth[name][done:until]))
+        for name, both in steps.embeds(row, truth).items():
+            pairs.setdefault((steps.embeds_by, name), []).append(both)
         for name, found in steps.layers(row).items():
             part = layers.of_step(name, truth, done, found, steps.filled(row))
             pairs.setdefault((steps.ran, name), []).append((found, part))

@@ -1,5 +1,6 @@
 """onnxruntime-genai: generation from a bundle's genai_config.json."""
 
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,44 @@ def sequences(generator: Any, rows: int) -> dict[str, Any]:
 def generate(
     bundle: Path, task: str, arrays: dict[str, np.ndarray], settings: dict[str, Any], overlay: str = "{}"
 ) -> dict[str, Any]:
-    """`sequences` of prompts `input_ids` (B,S), padded on the right."""
+    """`sequences` of prompts `input_ids` (B,S), padded on the right, or of one with images."""
     rows = len(arrays["input_ids"])
     generator = search(load(bundle, overlay), rows, settings)
-    generator.append_tokens(arrays["input_ids"].astype(np.int32))
+    read(generator, bundle, arrays)
     return sequences(generator, rows)
+
+
+def read(generator: Any, bundle: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Read prompts `input_ids` (B,S); with images, one prompt, its `pixel_values` and `image_grid_thw`."""
+    ids = arrays["input_ids"].astype(np.int32)
+    model = json.loads((bundle / "genai_config.json").read_text(encoding="utf-8"))["model"]
+    if "vision" not in model:
+        generator.append_tokens(ids)
+        return
+    inputs = genai.NamedTensors()
+    inputs["input_ids"] = ids
+    if "pixel_values" in arrays:
+        inputs["num_image_tokens"] = np.array([np.sum(ids == model["image_token_id"])], np.int64)
+        for name in ("pixel_values", "image_grid_thw"):
+            inputs[name] = arrays[name]
+    generator.set_inputs(inputs)
+
+
+def converse(
+    bundle: Path, task: str, arrays: dict[str, np.ndarray], prompt: str, images: list[str], new: int
+) -> dict[str, Any]:
+    """`sequences` of a prompt of text and the images of files, and at most `new` tokens after it.
+
+    The other values are the inputs that its processor makes, by name.
+    """
+    model = load(bundle)
+    opened = genai.Images.open(*images) if images else None
+    inputs = model.create_multimodal_processor()(prompt, images=opened)
+    arrays = {name: np.array(inputs[name].as_numpy()) for name in inputs.keys()}  # noqa: SIM118 (no dict)
+    length = arrays["input_ids"].shape[1] + new
+    generator = search(model, 1, {"max_length": length, "do_sample": False})
+    generator.set_inputs(inputs)
+    return {**arrays, **sequences(generator, 1)}
 
 
 def chunked(
@@ -79,10 +113,10 @@ def transcribe(
 
 
 def logits(bundle: Path, task: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """`logits` (B,S,V) of a prompt `input_ids` (B,S)."""
+    """`logits` (B,S,V) of a prompt `input_ids` (B,S), with images or without."""
     rows, length = arrays["input_ids"].shape
     generator = search(load(bundle), rows, {"max_length": length + 1, "do_sample": False})
-    generator.append_tokens(arrays["input_ids"].astype(np.int32))
+    read(generator, bundle, arrays)
     return {"logits": np.array(generator.get_output("logits"))}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from txexport.bundle.manifest import Graphs, Manifest
 from txexport.contracts import Port, roles
 from txexport.contracts.names import ATTENTION_MASK, INPUT_BOXES, INPUT_IDS, LOGITS
 from txexport.errors import InputError, UnsupportedError
+from txexport.exporter.genai import GENAI as GENAI_CONFIG
 from txexport.parts.cases import DecoderCase, GreedyCase, PromptCase, Sources
 from txexport.parts.part import SignalCase
 from txexport.runtime.loaded_bundle import LoadedBundle
@@ -208,6 +210,8 @@ def _decoded(
         if case.images is not None and of_sizes([case.images[batch[0]]]):
             continue  # clients give the images of a prompt at one size
         rows = [case.rows[i] for i in batch]
+        if alone and roles.EMBEDDING in runner.manifest.graphs:
+            rows = [_readable(runner, row, case.images is not None) for row in rows]
         sources = [case.sources[i] for i in batch] if case.sources else None
         inputs = _inputs(rows, sources, alone) if case.batch is None else _padded(rows, case.batch)
         if masked and single and sources and isinstance(sources[0], np.ndarray):
@@ -219,6 +223,21 @@ def _decoded(
             expected = reference.decode(row, source_of(case, i))[LOGITS]
             pairs.append((found[: len(row)], expected))
     return [Outcome(LOGITS, pairs)]
+
+
+def _readable(runner: GraphRunner, row: list[int], has_images: bool) -> list[int]:
+    """A row as onnxruntime-genai finds images and padding in it, by the ids of tokens.
+
+    Before each image there is the token that begins one, and in place of the token of videos, which stands
+    for padding there, the one before it in the vocabulary.
+    """
+    model = read_json(runner.bundle.folder / GENAI_CONFIG)["model"]
+    result: list[int] = []
+    for before, token in pairwise([-1, *row]):
+        if has_images and token == runner.bundle.image_token_id != before:
+            result.append(model["vision_start_token_id"])
+        result.append(token - (token == model["pad_token_id"]))
+    return result
 
 
 def _tokens(sources: Sources | None) -> bool:
