@@ -6,6 +6,7 @@ from onnxscript import script
 from txexport.spec import AttentionSpec, Cache
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._near_slots import few_or_all
 from txgraphs.grouped_linear import grouped_linear
 from txgraphs.linear import linear
 from txgraphs.norm import norm
@@ -126,12 +127,7 @@ def mixed_heads(
     and whether they are `few`.
     """
     if mask is not None and "few" in slots:
-        every, bounds = (q, k, v, mask, single), (slots["first"], slots["end"])
-        heads = g.either(
-            slots["few"],
-            lambda: near_heads(spec, g, *every, *bounds),
-            lambda: all_heads(spec, g, *every),
-        )
+        heads = few_or_all(spec, g, q, k, v, mask, single, slots)
         return (g.call(merge, heads, name="mixed"),)  # (B, S, N*H)
     used = slots.get("used")
     read_k, read_v = (used_slots(g, cached, used) for cached in (k, v))
@@ -141,42 +137,6 @@ def mixed_heads(
     heads, *weights = scaled_dot_product_attention(spec, weighted, g, *read)  # (B, N, S, H)
     mixed = g.call(merge, heads, name="mixed")  # (B, S, N*H)
     return mixed, *weights
-
-
-@component("heads")
-def all_heads(
-    spec: AttentionSpec,
-    g: Body,
-    q: ir.Value,
-    k: ir.Value,
-    v: ir.Value,
-    mask: ir.Value,
-    single: ir.Value | None,
-) -> ir.Value:
-    """As `scaled_dot_product_attention`."""
-    [heads] = scaled_dot_product_attention(spec, False, g, q, k, v, mask, single)
-    return heads
-
-
-@component("heads")
-def near_heads(
-    spec: AttentionSpec,
-    g: Body,
-    q: ir.Value,
-    k: ir.Value,
-    v: ir.Value,
-    mask: ir.Value,
-    single: ir.Value | None,
-    first: ir.Value,
-    end: ir.Value,
-) -> ir.Value:
-    """As `all_heads`, over the slots from `first` (1) up to `end` (1) alone."""
-    slots, keys = (g.op.Constant(value_ints=[axis]) for axis in (2, 3))
-    k, v = (g.op.Slice(cached, first, end, slots) for cached in (k, v))  # (B, K, end - first, H)
-    [heads] = scaled_dot_product_attention(
-        spec, False, g, q, k, v, g.op.Slice(mask, first, end, keys), single
-    )
-    return heads
 
 
 @component("k", "v")

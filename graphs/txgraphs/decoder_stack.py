@@ -7,6 +7,7 @@ import onnx_ir as ir
 from txexport.contracts import cache_names, names
 from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
+from txgraphs._near_slots import near_slots
 from txgraphs.block import decoder_block, hybrid_block, shared_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
 from txgraphs.layer_inputs import layer_inputs
@@ -18,7 +19,6 @@ from txgraphs.mask import (
     filled_slots,
     filled_then,
     masked_tokens,
-    near_slots,
     padding_mask,
     single_token,
 )
