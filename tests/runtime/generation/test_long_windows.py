@@ -36,4 +36,6 @@ def test_tokens_equal_transformers(pair):
             )[0, len(prompt) :].tolist()
             for prompt in prompts
         ]
-        assert model.generate_ids(prompts, max_new_tokens=NEW, eos_token_id=None, **options) == expected
+        options |= {"max_new_tokens": NEW, "eos_token_id": None}
+        assert model.generate_ids(prompts, **options) == expected
+        assert [model.generate_ids([prompt], **options)[0] for prompt in prompts] == expected  # fewer slots
