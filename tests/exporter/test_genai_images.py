@@ -118,6 +118,7 @@ def test_what_its_steps_cannot_follow_has_none(other):
     assert usual is not None
     assert genai_images.image_processor(SETTINGS | {"patch_size": None}, "qwen2_vl") == usual  # the default
     assert genai_images.image_processor(SETTINGS | other, "qwen2_vl") is None
+    assert genai_images.image_processor(SETTINGS, "qwen3_vl") is None  # not tried there
 
 
 def test_without_steps_there_are_no_settings(tmp_path):

@@ -10,6 +10,7 @@ from txexport.runtime.preprocessing.image_packing import packing_of
 from txexport.runtime.preprocessing.image_processors import processor
 from txexport.spec import VisionLanguageSpec
 
+FAMILIES = ("qwen2_vl", "qwen2_5_vl")  # which were tried there
 TYPE = "qwen2_5_vl"  # its pipeline of these graphs, for Qwen2-VL too
 PROCESSOR = "genai_processor.json"  # processor_config.json, its default, is a file of transformers
 VISION_START, VIDEO = 151652, 151656  # the defaults of transformers
@@ -18,8 +19,10 @@ VISION_START, VIDEO = 151652, 151656  # the defaults of transformers
 def image_processor(settings: Mapping[str, Any], model_type: str) -> dict[str, Any] | None:
     """The steps of onnxruntime-extensions that an image processor's `settings` describe.
 
-    None for settings that they cannot follow.
+    None for settings that they cannot follow, and for other families.
     """
+    if model_type not in FAMILIES:
+        return None
     values = {name: value for name, value in settings.items() if value is not None}
     try:
         kind = processor(values, model_type)
