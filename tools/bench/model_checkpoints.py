@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tokenizers import Tokenizer, models
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 QWEN = {
     "vocab_size": 151_936,
@@ -130,6 +130,29 @@ MAMBA2_130M = {
     "head_dim": 64,
     "n_groups": 1,
 }
+IMAGE_TOKENS = {49_190: "<image>", 49_189: "<fake_token_around_image>", 49_152: "<global-img>"}
+SMOLVLM_256M = {
+    "vision_config": {
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "image_size": 512,
+        "patch_size": 16,
+    },
+    "text_config": {
+        "model_type": "llama",
+        "vocab_size": 49_280,
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "max_position_embeddings": 8192,
+    },
+    "scale_factor": 4,
+    "image_token_id": 49_190,
+}
 # Name -> model type, architecture, changes of its config, kind of case.
 MODELS = {
     "bert": ("bert", "BertModel", {}, "encode"),
@@ -142,6 +165,7 @@ MODELS = {
     "wav2vec2": ("wav2vec2", "Wav2Vec2ForCTC", {}, "frames"),
     "whisper-base": ("whisper", "WhisperForConditionalGeneration", WHISPER_BASE, "transcribe"),
     "whisper-small": ("whisper", "WhisperForConditionalGeneration", WHISPER_SMALL, "transcribe"),
+    "smolvlm-256m": ("smolvlm", "SmolVLMForConditionalGeneration", SMOLVLM_256M, "look"),
     "segformer-b0": ("segformer", "SegformerForSemanticSegmentation", {"num_labels": 150}, "pixels-512"),
     "depth-anything-small": ("depth_anything", "DepthAnythingForDepthEstimation", DEPTH_SMALL, "pixels-518"),
     "swin-tiny": ("swin", "SwinForImageClassification", {"num_labels": 1000}, "pixels-224"),
@@ -171,7 +195,7 @@ def make(name: str, folder: Path, layers: int | None) -> None:
         model.generation_config._from_model_config = False  # else it is made of config.json again
         for key, value in WHISPER_GENERATION.items():
             setattr(model.generation_config, key, value)
-    elif kind in ("decode", "answer"):
+    elif kind in ("decode", "answer", "look"):
         model.generation_config.eos_token_id = model.generation_config.forced_eos_token_id = None
     model.save_pretrained(folder)
     if kind in VISION:
@@ -186,9 +210,20 @@ def make(name: str, folder: Path, layers: int | None) -> None:
         names = {number: token for token, number in (WHISPER_TOKENS | times).items()}
         special = dict.fromkeys(("bos_token", "pad_token", "eos_token"), "<|endoftext|>")
         special |= {"unk_token": "<3>"}
-    vocabulary = {names.get(i, f"<{i}>"): i for i in range(config.vocab_size)}
+    size = config.get_text_config().vocab_size
+    names |= IMAGE_TOKENS if kind == "look" else {}
+    vocabulary = {names.get(i, f"<{i}>"): i for i in range(size)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<3>"))
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    if kind == "look":
+        tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        special["additional_special_tokens"] = [*IMAGE_TOKENS.values()]
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+    if kind == "look":
+        edges = {"size": {"longest_edge": 512}, "max_image_size": {"longest_edge": 512}}
+        images = transformers.SmolVLMImageProcessorPil(**edges, do_image_splitting=False)
+        transformers.Idefics3Processor(images, fast, image_seq_len=64).save_pretrained(folder)
+        return
+    fast.save_pretrained(folder)
     _add(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
     _add(folder / "config.json", OLDER.get(name, {}))
 

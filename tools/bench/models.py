@@ -6,8 +6,9 @@ python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino
 
 Shapes are real ones with random weights in float32, generated here: BERT-base, GPT-2 124M, a Qwen2 of
 0.5B, LFM2-350M, Mamba2-130M, T5-small and BART-base, of speech wav2vec2-base, Whisper-base and -small, of
-images SegFormer-B0, Depth Anything small, Swin-tiny, YOLOS-tiny, DETR-R50, RT-DETRv2-R18 and SAM-base; with
---layers, of fewer layers. A runtime takes part in every one of --dtypes that it supports, or in the one that
+images SegFormer-B0, Depth Anything small, Swin-tiny, YOLOS-tiny, DETR-R50, RT-DETRv2-R18 and SAM-base, of
+both images and texts SmolVLM-256M; with --layers, of fewer layers. A runtime takes part in every one of
+--dtypes that it supports, or in the one that
 follows its name; the first one is the baseline.
 Each measurement alternates between the runtimes, after one warm-up run of each, each turn in another
 order; a ratio is the median of the turns' ratios, since machines are slower for seconds at a time. First
@@ -113,6 +114,10 @@ CASES = {
     "pixels-800": [Case("800 x 1,056", 1, 800, wide=1056)],
     "pixels-1024": [Case("1,024 x 1,024", 1, 1024, wide=1024)],
     "prompts": [Case("a point", 1, 64, wide=64)],
+    "look": [
+        Case("an image, 1 token", 1, 512, 1, wide=512),
+        Case("an image, 64 tokens", 1, 512, 64, wide=512),
+    ],
     "transcribe": [Case("30 s -> 50, 1 beam", 1, 3000, 50), Case("30 s -> 50, 5 beams", 1, 3000, 50, 5)],
 }
 

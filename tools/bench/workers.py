@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import image_text_workers
 import numpy as np
 import speech_workers
 import vision_workers
@@ -302,6 +303,8 @@ def _runtimes(checkpoint: Path) -> dict[str, Callable]:
     model_type = json.loads((checkpoint / "config.json").read_text())["model_type"]
     if model_type in vision_workers.TASKS:
         return vision_workers.RUNTIMES
+    if model_type == "smolvlm":
+        return image_text_workers.RUNTIMES
     return speech_workers.RUNTIMES if model_type in SOUNDS else RUNTIMES
 
 
