@@ -31,13 +31,15 @@ from txexport.spec import (
     TextStackSpec,
     VisionLanguageSpec,
     VisualRetrieverSpec,
+    WaveformSpec,
 )
 
 
 def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
     """Tell whether the original returns a stack's last hidden state without the final norm."""
     tower = isinstance(spec, DualEncoderSpec) or (isinstance(spec, EncoderSpec) and spec.vector is not None)
-    return tower or input_of(stack).last_state_before_norm
+    normed = isinstance(stack.embedding, WaveformSpec) and stack.embedding.normed_state
+    return tower or (input_of(stack).last_state_before_norm and not normed)
 
 
 def sums_layers(spec: ModelSpec) -> bool:
