@@ -57,7 +57,7 @@ BY_WORDS = {
     TASK.format("visual-document-retrieval"): "colpali colqwen2",
     TASK.format("zero-shot-object-detection"): "grounding-dino owlv2 owlvit",
     f"outputs attentions: {STATES}": "bamba falcon_mamba granitemoehybrid jamba lfm2 "
-    "lfm2_moe lfm3 mamba mamba2 olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next",
+    "lfm2_moe lfm3 mamba mamba2 nemotron_h olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next",
     PAIRLESS.format("bottleneck attention"): "mobilebert",
     PAIRLESS.format("convolved attention"): "convbert",
     PAIRLESS.format("Fourier transforms"): "fnet",
@@ -69,7 +69,6 @@ BY_WORDS = {
     GIVEN_BY_ORIGINAL.format("hidden_states", MAPS.format("encoder")): "convnext convnextv2 glpn mask2former "
     "maskformer resnet segformer upernet",
     GIVEN_BY_ORIGINAL.format("hidden_states", "them of the encoder in the order of its windows"): "hiera",
-    GIVEN_BY_ORIGINAL.format("hidden_states", "them behind every sublayer"): "nemotron_h",
     GIVEN_BY_ORIGINAL.format(
         "attentions", "weights of attention without the sinks"
     ): "granite_swa granitemoe_swa",
