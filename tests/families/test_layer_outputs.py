@@ -33,20 +33,50 @@ ROWS = [
     ("vit", None, 24),
     ("clip", None, 17),
 ]
-NO_WEIGHTS = {
-    "longformer",
-    "lfm2",
-    "mobilebert",
-    "fnet",
-    "convbert",
-    "nemotron_h",
-    "granite_swa",
-    "granitemoe_swa",
-}  # between all pairs of tokens
-NO_STATES = {"gemma3n", "gemma3n_text"}  # a token has several vectors
-REST = [
-    name for name in families.names() if name not in {*NO_WEIGHTS, *NO_STATES, *(name for name, *_ in ROWS)}
-]
+# The words of each refusal of OUTPUTS, and the families that it is for; all others are equal.
+TASK, ALONE = "outputs of every layer are not supported for {}; leave them out", "ask for hidden_states alone"
+PAIRLESS = (
+    f"outputs attentions: the encoder has {{}}, which has no weights between all pairs of tokens; {ALONE}"
+)
+STATES = f"the decoder has layers with states in place of attention, which have no weights; {ALONE}"
+GIVEN_BY_ORIGINAL = "outputs {}: the original returns {}; leave them out"
+MAPS = "maps, not vectors, of the {}"
+STREAMS = (
+    "outputs hidden_states: between layers of the decoder a token has 3 vectors; ask for attentions alone"
+)
+BY_WORDS = {
+    TASK.format("audio-text-to-text"): "audioflamingo3 qwen2_audio voxtral",
+    TASK.format(
+        "detection by queries"
+    ): "conditional_detr d_fine dab-detr deformable_detr detr lw_detr rf_detr "
+    "rt_detr rt_detr_v2 table-transformer",
+    TASK.format("image-segmentation by texts"): "clipseg",
+    TASK.format("image-text-to-text"): "gemma3 idefics3 internvl lfm2_vl llava llava_next llava_onevision "
+    "mistral3 mllama paligemma qwen2_5_vl qwen2_vl qwen3_vl qwen3_vl_moe smolvlm",
+    TASK.format("mask-generation"): "sam sam2 sam2_video",
+    TASK.format("visual-document-retrieval"): "colpali colqwen2",
+    TASK.format("zero-shot-object-detection"): "grounding-dino owlv2 owlvit",
+    f"outputs attentions: {STATES}": "bamba falcon_mamba granitemoehybrid jamba lfm2 lfm2_moe "
+    "lfm3 mamba mamba2 nemotron_h olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next",
+    PAIRLESS.format("bottleneck attention"): "mobilebert",
+    PAIRLESS.format("convolved attention"): "convbert",
+    PAIRLESS.format("Fourier transforms"): "fnet",
+    PAIRLESS.format("longformer attention"): "longformer",
+    PAIRLESS.format("patchbias attention"): "beit data2vec-vision",
+    PAIRLESS.format("window attention"): "donut-swin swin swinv2",
+    STREAMS: "gemma3n gemma3n_text",
+    GIVEN_BY_ORIGINAL.format("hidden_states", MAPS.format("audio")): "clap",
+    GIVEN_BY_ORIGINAL.format("hidden_states", MAPS.format("encoder")): "convnext convnextv2 glpn mask2former "
+    "maskformer resnet segformer upernet",
+    GIVEN_BY_ORIGINAL.format("hidden_states", "them of the encoder in the order of its windows"): "hiera",
+    GIVEN_BY_ORIGINAL.format(
+        "attentions", "weights of attention without the sinks"
+    ): "granite_swa granitemoe_swa",
+    GIVEN_BY_ORIGINAL.format("attentions", "the mean of all heads in place of each head's"): "wavlm",
+}
+REFUSALS = {name: message for message, names in BY_WORDS.items() for name in names.split()}
+REST = [name for name in families.names() if name not in {*REFUSALS, *(name for name, *_ in ROWS)}]
+SHORT = ("blip", "omniasr_ctc", "speech_to_text", "yolos")  # of REST, in a run of every test
 PAIRS = Row("bart", "BartForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
 DECODES = Row("gpt2", "GPT2ForSequenceClassification", CLASSIFY, "5 labels", {"num_labels": 5})
 
@@ -91,11 +121,20 @@ def test_every_layer_equals_transformers(model_type, cache, opset, checkpoint_of
     assert {name for name in asked["hub"] if name.endswith(".1")} >= layers
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model_type", REST)
+@pytest.mark.parametrize(
+    "model_type", [pytest.param(one, marks=[] if one in SHORT else [pytest.mark.slow]) for one in REST]
+)
 def test_every_other_family_too(model_type, checkpoint_of, tmp_path):
     export(checkpoint_of(model_type), tmp_path / "out", outputs=OUTPUTS)
     check(tmp_path / "out")
+
+
+@pytest.mark.parametrize("model_type", REFUSALS)
+def test_the_other_families_are_refused_in_one_line(model_type, checkpoint_of, tmp_path):
+    with pytest.raises(UnsupportedError) as refusal:
+        export(checkpoint_of(model_type), tmp_path / "out", outputs=OUTPUTS)
+    assert str(refusal.value) == REFUSALS[model_type]
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("outputs", [OUTPUTS, ("attentions",), ("hidden_states",)], ids=str)
@@ -142,6 +181,21 @@ def test_weights_that_the_original_returns_without_sinks(model_type, checkpoint_
         export(checkpoint_of(model_type), tmp_path / "out", outputs=["attentions"])
     export(checkpoint_of(model_type), tmp_path / "out", outputs=["hidden_states"])
     assert verify(tmp_path / "out", cases="quick").ok
+
+
+@pytest.mark.parametrize(
+    ("model_type", "reason"),
+    [("detr", "of every layer are not supported"), ("resnet", "attentions: the encoder has convolutions")],
+)
+def test_weights_alone_are_refused_too(model_type, reason, checkpoint_of, tmp_path):
+    with pytest.raises(UnsupportedError, match=f"^outputs {reason}"):
+        export(checkpoint_of(model_type), tmp_path / "out", outputs=["attentions"])
+
+
+@pytest.mark.slow
+def test_states_of_a_model_whose_weights_are_averaged(checkpoint_of, tmp_path):
+    export(checkpoint_of("wavlm"), tmp_path / "out", outputs=["hidden_states"])
+    assert "hidden_states.2" in check(tmp_path / "out")["native"]
 
 
 def test_sparse_attention_has_no_weights(checkpoint_of, tmp_path):

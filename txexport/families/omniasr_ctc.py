@@ -48,6 +48,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
         bias=config.flag("conv_bias", True),
         convolution_norm=ConvolutionNorm.LAYER,
         masked=True,
+        normed_state=True,
     )
     block = BlockSpec(
         AttentionSpec(width, heads, heads, config.head_dim(width, heads), causal=False),

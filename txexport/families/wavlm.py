@@ -9,6 +9,7 @@ from txexport.spec import EncoderSpec, RelativeSpec, SignalStackSpec
 
 TASKS = _sound_heads.tasks("WavLM")
 REFUSED = {"WavLMModel": wav2vec2.WITHOUT_HEAD}
+WITHOUT_OUTPUTS = {"attentions": "the original returns the mean of all heads in place of each head's"}
 
 NAMING = Naming("wavlm.", wav2vec2.RENAMED)
 

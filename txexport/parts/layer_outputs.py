@@ -31,13 +31,15 @@ from txexport.spec import (
     TextStackSpec,
     VisionLanguageSpec,
     VisualRetrieverSpec,
+    WaveformSpec,
 )
 
 
 def last_before_norm(spec: ModelSpec, stack: StackSpec) -> bool:
     """Tell whether the original returns a stack's last hidden state without the final norm."""
     tower = isinstance(spec, DualEncoderSpec) or (isinstance(spec, EncoderSpec) and spec.vector is not None)
-    return tower or input_of(stack).last_state_before_norm
+    normed = isinstance(stack.embedding, WaveformSpec) and stack.embedding.normed_state
+    return tower or (input_of(stack).last_state_before_norm and not normed)
 
 
 def sums_layers(spec: ModelSpec) -> bool:
@@ -78,6 +80,11 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
             "outputs of every layer are not supported for multiple-choice; "
             "leave them out, or export with another --task"
         )
+    convolves = [name for name, stack in spec.stacks.items() if isinstance(stack, MapStackSpec)]
+    if outputs and not convolves and not all(stack.blocks for stack in spec.stacks.values()):
+        raise UnsupportedError(
+            "outputs of every layer are not supported for detection by queries; leave them out"
+        )
     if names.HIDDEN_STATES in outputs and isinstance(spec, DecoderSpec) and spec.head.factored_size:
         raise UnsupportedError(
             f"outputs {names.HIDDEN_STATES}: the original's last one has size {spec.head.factored_size}, "
@@ -103,6 +110,11 @@ def check_outputs(spec: ModelSpec, outputs: Collection[str]) -> None:
                 f"outputs {names.HIDDEN_STATES}: the original returns maps, not vectors, of the {name}; "
                 "leave them out"
             )
+    if names.ATTENTIONS in outputs and convolves:
+        raise UnsupportedError(
+            f"outputs {names.ATTENTIONS}: the {convolves[0]} has convolutions in place of attention; "
+            "leave them out"
+        )
     for name, stack in spec.stacks.items() if names.ATTENTIONS in outputs else ():
         if isinstance(stack, TextStackSpec) and isinstance(stack.relative, RoundedAlibiSpec):
             raise UnsupportedError(

@@ -76,7 +76,8 @@ class WaveformSpec(Convolved):
     is None, are `position_layers` grouped convolutions over the projected vectors, with kernels of that many
     vectors, normalised as `position_norm` says; they are added, and `final_norm` follows, if there is one.
     `activation` is that of every convolution. Where waveforms are `masked`, vectors of padding are zeros when
-    the positions are computed, and no vector attends to them.
+    the positions are computed, and no vector attends to them. With `normed_state`, the original returns the
+    last of the stack's hidden states behind the stack's final norm.
     """
 
     hidden_size: int
@@ -92,6 +93,7 @@ class WaveformSpec(Convolved):
     position_norm: PositionNorm = PositionNorm.NONE
     position_layers: int = 1
     projected: bool = True
+    normed_state: bool = False
 
     def __post_init__(self) -> None:
         positioned = ["position_kernel"] * (self.position_kernel is not None)

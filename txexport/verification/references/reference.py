@@ -7,8 +7,11 @@ from typing import Protocol
 import numpy as np
 
 from txexport.contracts import cache_names
+from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import (
     AUDIO_FEATURES,
+    ENCODER,
+    HIDDEN_STATES,
     IMAGE_FEATURES,
     IMAGE_SIZES,
     INPUT_FEATURES,
@@ -36,10 +39,18 @@ class PaddedRow:
         assert self.batch.real is not None
         return int(self.batch.real[self.row].sum())
 
+    @property
+    def within(self) -> int:
+        """The number of the row's vectors in the encoder's layers."""
+        return self.count if self.batch.within is None else int(self.batch.within[self.row].sum())
+
     def part(self, name: str, array: np.ndarray) -> np.ndarray:
         """The row's part of an output with a batch axis, without the vectors of padding."""
         if cache_names.is_present(name) and cache_names.is_cross(name):
             return array[self.row][:, : self.count]
+        if name.startswith(ENCODER) and (kind := kind_of(name)) is not None:
+            rows = array[self.row]
+            return rows[: self.within] if kind == HIDDEN_STATES else rows[:, : self.within]
         return array[self.row][: self.count] if name == LAST_HIDDEN_STATE else array[self.row]
 
 

@@ -194,7 +194,7 @@ class Transformers:
         if self.alignment:
             arguments[f"output_{ATTENTIONS}"] = True
         if hasattr(self.model, "text_decoder"):
-            outputs = captioned(self.model, encoder_inputs, ids)
+            outputs = captioned(self.model, encoder_inputs, ids, arguments)
         else:
             caches = self._empty_pair()
             outputs = self.model(**encoder_inputs, decoder_input_ids=ids, **caches, **arguments)
