@@ -127,7 +127,8 @@ def mixed_heads(
     and whether they are `few`.
     """
     if mask is not None and "few" in slots:
-        heads = few_or_all(spec, g, q, k, v, mask, single, slots)
+        bounds = (slots[name] for name in ("first", "end", "few"))
+        heads = few_or_all(spec, g, q, k, v, mask, single, *bounds)
         return (g.call(merge, heads, name="mixed"),)  # (B, S, N*H)
     used = slots.get("used")
     read_k, read_v = (used_slots(g, cached, used) for cached in (k, v))

@@ -7,7 +7,6 @@ import onnx_ir as ir
 from txexport.contracts import cache_names, names
 from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
-from txgraphs._near_slots import near_slots
 from txgraphs.block import decoder_block, hybrid_block, shared_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
 from txgraphs.layer_inputs import layer_inputs
@@ -19,6 +18,7 @@ from txgraphs.mask import (
     filled_slots,
     filled_then,
     masked_tokens,
+    near_slots,
     padding_mask,
     single_token,
 )
@@ -91,7 +91,7 @@ def decoder(
     grouped = groups is not None or names.PREFIX_LENGTHS in inputs
     everywhere = room or grouped or given.weighted or graph.captured or spec.relative is not None
     narrow = new_slots is not None and not everywhere  # windows bound the slots that are read
-    near: dict[int, dict[str, ir.Value]] = {}
+    near: dict[int | None, dict[str, ir.Value]] = {}
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, masks[layer], rotations, {})
         if logits_indices is not None and layer == spec.num_layers - 1:
@@ -121,18 +121,17 @@ def decoder(
                 filled = filled or _filled(graph, input_ids, cache_lengths, new_slots)
                 context |= {"mask": None, "filled": filled}
         window = block.masked.window if narrow else None
-        if window is not None:
-            if window not in near:
-                bounds = graph.call(near_slots(window), new_slots, slots, name="near")
-                near[window] = dict(zip(("first", "end", "few"), bounds, strict=True))
-            context |= near[window]
+        if window is not None and window not in near:
+            bounds = graph.call(near_slots(window), new_slots, slots, name="near")
+            near[window] = dict(zip(("first", "end", "few"), bounds, strict=True))
+        seen = near.get(window, {})
         place = graph / f"decoder.layers.{layer}"
         if vectors is not None:
             context["layer_input"] = graph.op.Gather(vectors, graph.op.Constant(value_int=layer), axis=2)
         if block.shared_layer is not None:
             k, v, *_ = present[block.shared_layer]
             given.hidden(x)
-            x, *weights = shared_block(block, given.weighted, place, x, k=k, v=v, **room, **context)
+            x, *weights = shared_block(block, given.weighted, place, x, k=k, v=v, **room, **context, **seen)
             given.weights(*weights)
             present.append(())
             continue
@@ -143,7 +142,7 @@ def decoder(
             second, build = {**new, **dict(zip(block.states, held, strict=True))}, hybrid_block
         given.hidden(x)
         x, *rest = build(
-            block, given.weighted, cache, place, x, second, cache_lengths=cache_lengths, **context
+            block, given.weighted, cache, place, x, second, cache_lengths=cache_lengths, **context, **seen
         )
         deep = inputs.get(f"{names.DEEP_FEATURES}.{layer}")
         x = x if deep is None else graph.op.Add(x, deep)

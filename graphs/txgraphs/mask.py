@@ -94,6 +94,27 @@ def cache_mask(window: int | None) -> OnnxFunction:
     return cache_mask
 
 
+@cache
+def near_slots(window: int) -> OnnxFunction:
+    """Of new tokens in `slots` (B,S) of past_k (B,K,C,H) -> first (1), end (1), few (1).
+
+    No query sees a slot before the `first` one, or from `end` on; `few` tells whether half of the slots or
+    more are not seen.
+    """
+    reach = window - 1
+
+    @script(domain, default_opset=op)
+    def near_slots(slots, past_k):
+        flat, zero = op.Constant(value_ints=[-1]), op.Constant(value_ints=[0])
+        least, most = op.Reshape(op.ReduceMin(slots), flat), op.Reshape(op.ReduceMax(slots), flat)
+        first = op.Max(least - op.Constant(value_ints=[reach]), zero)
+        end = most + op.Constant(value_ints=[1])
+        few = op.LessOrEqual((end - first) * op.Constant(value_ints=[2]), op.Shape(past_k, start=2, end=3))
+        return first, end, few
+
+    return near_slots
+
+
 @script(domain, default_opset=op)
 def filled_slots(attention_mask, input_ids):
     """attention_mask (B,T) of 0 and 1, input_ids (B,S) -> cache_lengths (B): its ones before the S last."""

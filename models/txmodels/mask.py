@@ -60,6 +60,18 @@ def cache_mask(window: int | None, places: Tensor, past_k: Tensor) -> Tensor:
     return mask
 
 
+def near_slots(window: int, slots: Tensor, past_k: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of new tokens in `slots` (B,S) of past_k (B,K,C,H) -> first (1), end (1), few (1).
+
+    No query sees a slot before the `first` one, or from `end` on; `few` tells whether half of the slots or
+    more are not seen.
+    """
+    first = (slots.min() - (window - 1)).clamp(min=0)[None]
+    end = slots.max()[None] + 1
+    few = (end - first) * 2 <= past_k.shape[2]
+    return first, end, few
+
+
 def filled_then(input_ids: Tensor, cache_lengths: Tensor) -> Tensor:
     """input_ids (B,S), cache_lengths (B) -> the filled slots (B) of each row, the new tokens included."""
     filled = cache_lengths + input_ids.shape[1]

@@ -26,6 +26,7 @@ class SharedAttention(Attention):
         logits_indices: Tensor | None = None,
         filled: Tensor | None = None,
         single: Tensor | None = None,
+        **more: Tensor | None,
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,T), cos and sin (B,S,R), k and v (B,K,T,H) -> y (B,S,W).
 

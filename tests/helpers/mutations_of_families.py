@@ -101,8 +101,9 @@ def nothing_added(model):
 
 def wrong_softcap(model):
     """Scores capped 10 % higher."""
-    mix = node(function(model, "cached_attention"), "capped_mix")
-    set_attribute(mix, "softcap", 1.1 * attribute(mix, "softcap"))
+    for body in model.functions:
+        for mix in [one for one in body.node if one.op_type == "capped_mix"]:
+            set_attribute(mix, "softcap", 1.1 * attribute(mix, "softcap"))
 
 
 def uncapped_logits(model):

@@ -79,14 +79,12 @@ from helpers.twins import (
     lengths_of,
     over_slots,
     random,
-    run_graph,
     seeded,
 )
 from transformers import Cohere2MoeConfig
 from transformers.models.cohere2_moe.modeling_cohere2_moe import Cohere2MoeTopKRouter
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
 from transformers.models.phimoe.modeling_phimoe import sparsemixer
-from txgraphs._near_slots import near_slots
 from txgraphs._nodes import Received
 
 from txexport.families._alibi import geometric
@@ -297,9 +295,9 @@ def test_cache_mask(window):
 def test_near_slots(lengths, window):
     slots = torch.tensor(lengths)[:, None] + torch.arange(2)
     first, end = max(min(lengths) - window + 1, 0), max(lengths) + 2
-    expected = [torch.tensor([value]) for value in (first, end, 2 * (end - first) <= 30)]
-    results, _ = run_graph(near_slots(window), expected, [], (slots, random(B, 2, 30, H)), {})
-    assert [one.tolist() for one in results] == [one.tolist() for one in expected]
+    module = partial(txmodels.mask.near_slots, window)
+    results = check(module, txgraphs.mask.near_slots(window), slots, random(B, 2, 30, H))
+    assert [one.tolist() for one in results] == [[first], [end], [2 * (end - first) <= 30]]
 
 
 def test_biased_mask():
