@@ -108,9 +108,7 @@ class Decoder(Stack):
         grouped = groups is not None or prefix_lengths is not None
         if cache_lengths is not None and not self.weighted and not grouped:
             filled = filled_then(input_ids, cache_lengths)
-        narrow = cache_lengths is not None and not (
-            self.weighted or grouped or self.spec.relative is not None
-        )
+        narrow = not (self.weighted or grouped or self.spec.relative is not None)
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = layer_context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
@@ -132,7 +130,7 @@ class Decoder(Stack):
                 if block.masked.maskless_static:
                     context |= {"mask": None, "filled": filled}
             seen: Values = {}
-            if narrow and slots is not None and block.masked.window is not None:
+            if narrow and cache_lengths is not None and block.masked.window is not None:
                 new_slots = positions(input_ids, cache_lengths)
                 bounds = near_slots(block.masked.window, new_slots, slots)
                 seen = dict(zip(("first", "end", "few"), bounds, strict=True))
