@@ -126,9 +126,9 @@ def mixed_heads(
     `slots` may have the number of slots `used`, or the `first` slot that a query sees, the `end` of those,
     and whether they are `few`.
     """
-    if mask is not None and "few" in slots:
-        bounds = (slots[name] for name in ("first", "end", "few"))
-        heads = few_or_all(spec, g, q, k, v, mask, single, *bounds)
+    if "few" in slots:
+        bounds = {name: slots[name] for name in ("first", "end", "few")}
+        heads = few_or_all(spec, g, **bounds, q=q, k=k, v=v, mask=mask, single=single)
         return (g.call(merge, heads, name="mixed"),)  # (B, S, N*H)
     used = slots.get("used")
     read_k, read_v = (used_slots(g, cached, used) for cached in (k, v))

@@ -90,7 +90,7 @@ def decoder(
     filled = single = None
     grouped = groups is not None or names.PREFIX_LENGTHS in inputs
     everywhere = room or grouped or given.weighted or graph.captured or spec.relative is not None
-    narrow = new_slots is not None and not everywhere  # windows bound the slots that are read
+    by_window = new_slots is not None and not everywhere  # windows bound the slots that are read
     near: dict[int | None, dict[str, ir.Value]] = {}
     for layer, block in enumerate(spec.layers):
         context = layer_context(block, inputs, masks[layer], rotations, {})
@@ -120,18 +120,18 @@ def decoder(
             if block.masked.maskless_static and not grouped:
                 filled = filled or _filled(graph, input_ids, cache_lengths, new_slots)
                 context |= {"mask": None, "filled": filled}
-        window = block.masked.window if narrow else None
+        window = block.masked.window if by_window else None
         if window is not None and window not in near:
-            bounds = graph.call(near_slots(window), new_slots, slots, name="near")
-            near[window] = dict(zip(("first", "end", "few"), bounds, strict=True))
-        seen = near.get(window, {})
+            values = graph.call(near_slots(window), new_slots, slots, name="near")
+            near[window] = dict(zip(("first", "end", "few"), values, strict=True))
+        bounds = near.get(window, {})
         place = graph / f"decoder.layers.{layer}"
         if vectors is not None:
             context["layer_input"] = graph.op.Gather(vectors, graph.op.Constant(value_int=layer), axis=2)
         if block.shared_layer is not None:
             k, v, *_ = present[block.shared_layer]
             given.hidden(x)
-            x, *weights = shared_block(block, given.weighted, place, x, k=k, v=v, **room, **context, **seen)
+            x, *weights = shared_block(block, given.weighted, place, x, k=k, v=v, **room, **context, **bounds)
             given.weights(*weights)
             present.append(())
             continue
@@ -142,7 +142,7 @@ def decoder(
             second, build = {**new, **dict(zip(block.states, held, strict=True))}, hybrid_block
         given.hidden(x)
         x, *rest = build(
-            block, given.weighted, cache, place, x, second, cache_lengths=cache_lengths, **context, **seen
+            block, given.weighted, cache, place, x, second, cache_lengths=cache_lengths, **context, **bounds
         )
         deep = inputs.get(f"{names.DEEP_FEATURES}.{layer}")
         x = x if deep is None else graph.op.Add(x, deep)

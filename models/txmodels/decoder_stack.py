@@ -108,7 +108,7 @@ class Decoder(Stack):
         grouped = groups is not None or prefix_lengths is not None
         if cache_lengths is not None and not self.weighted and not grouped:
             filled = filled_then(input_ids, cache_lengths)
-        narrow = not (self.weighted or grouped or self.spec.relative is not None)
+        by_window = not (self.weighted or grouped or self.spec.relative is not None)
         for i, (block, layer) in enumerate(zip(self.spec.layers, self.layers, strict=True)):
             context = layer_context(block, {}, masks[i], rotations, {})
             if logits_indices is not None and i == self.spec.num_layers - 1:
@@ -129,17 +129,17 @@ class Decoder(Stack):
                     context["single"] = single
                 if block.masked.maskless_static:
                     context |= {"mask": None, "filled": filled}
-            seen: Values = {}
-            if narrow and cache_lengths is not None and block.masked.window is not None:
+            bounds: Values = {}
+            if by_window and cache_lengths is not None and block.masked.window is not None:
                 new_slots = positions(input_ids, cache_lengths)
-                bounds = near_slots(block.masked.window, new_slots, slots)
-                seen = dict(zip(("first", "end", "few"), bounds, strict=True))
+                values = near_slots(block.masked.window, new_slots, slots)
+                bounds = dict(zip(("first", "end", "few"), values, strict=True))
             if vectors is not None:
                 context["layer_input"] = vectors[:, :, i]
             if block.shared_layer is not None:
                 k, v, *_ = present[block.shared_layer]
                 given.hidden(x)
-                x, *weights = layer(x, k=k, v=v, **context, **seen)
+                x, *weights = layer(x, k=k, v=v, **context, **bounds)
                 given.weights(*weights)
                 present.append(())
                 continue
@@ -149,7 +149,7 @@ class Decoder(Stack):
             if held:
                 second = {**new, **dict(zip(block.states, held, strict=True))}
             given.hidden(x)
-            x, *rest = layer(x, second, cache_lengths=cache_lengths, **context, **seen)
+            x, *rest = layer(x, second, cache_lengths=cache_lengths, **context, **bounds)
             x = x + deep[i] if i < len(deep) else x
             given.weights(*rest[len(past[i]) :])
             present.append(tuple(rest[: len(past[i])]))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from helpers.rows import CLASSIFY, FEATURES, GENERATE, SOUNDS, Row
+from helpers.rows import ROWS as FAMILY_ROWS
 
 from txexport import bundle, families, verify
 from txexport.contracts import OUTPUTS
@@ -196,6 +197,13 @@ def test_weights_alone_are_refused_too(model_type, reason, checkpoint_of, tmp_pa
 def test_states_of_a_model_whose_weights_are_averaged(checkpoint_of, tmp_path):
     export(checkpoint_of("wavlm"), tmp_path / "out", outputs=["hidden_states"])
     assert "hidden_states.2" in check(tmp_path / "out")["native"]
+
+
+def test_an_encoder_wider_than_its_decoder(checkpoint_of, tmp_path):
+    """The reference runs the two apart, with a projection between them."""
+    [row] = [row for row in FAMILY_ROWS if row.variant == "narrower decoder, untied"]
+    export(checkpoint_of(row), tmp_path / "out", outputs=OUTPUTS)
+    assert {"encoder_hidden_states.1", "encoder_attentions.1"} <= check(tmp_path / "out")["hub"]
 
 
 def test_sparse_attention_has_no_weights(checkpoint_of, tmp_path):

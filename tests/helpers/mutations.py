@@ -197,7 +197,7 @@ def wider_window(model):
 
 
 def window_read_from_one_later(model):
-    """Where a window's slots are few, all but the first of them."""
+    """Of a window's slots, where few are read, all but the first."""
     through(function(model, "near_slots"), "least", "Add", 1)
 
 

@@ -82,7 +82,7 @@ def _delta(config: Config, width: int) -> GatedDeltaSpec:
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As OLMo 2's, with delta rules, the names of whose norms are others.
 
-    transformers saves the first norm behind a sublayer by the name of the second one before it.
+    transformers saves the first norm after a sublayer by the name of the second one before it.
     """
     inherited, layer = olmo2.table(spec), f"{_causal.stack_name(spec)}.layers"
     mixer, source = f"{layer}.{{i}}.attention", "layers.{i}.linear_attn"

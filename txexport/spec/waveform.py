@@ -77,7 +77,7 @@ class WaveformSpec(Convolved):
     vectors, normalised as `position_norm` says; they are added, and `final_norm` follows, if there is one.
     `activation` is that of every convolution. Where waveforms are `masked`, vectors of padding are zeros when
     the positions are computed, and no vector attends to them. With `normed_state`, the original returns the
-    last of the stack's hidden states behind the stack's final norm.
+    last of the stack's hidden states after the stack's final norm.
     """
 
     hidden_size: int

@@ -153,6 +153,22 @@ def test_prompts_in_chunks_give_the_same(cache, model_of, monkeypatch):
         assert one.log_probs == pytest.approx(other.log_probs, abs=1e-5)
 
 
+@pytest.mark.parametrize(("most", "chunks"), [(22, [8, 8, 6]), (21, [4, 4, 4, 4, 4, 2])])
+def test_longer_prompts_are_read_in_smaller_chunks(most, chunks, model_of, monkeypatch):
+    model, read = model_of("gpt2", "static"), []
+    step = StaticCache.step
+
+    def watched(self, input_ids, counts, *rest):
+        read.append(input_ids.shape[1])
+        return step(self, input_ids, counts, *rest)
+
+    monkeypatch.setattr(StaticCache, "step", watched)
+    monkeypatch.setattr(prefill, "CHUNK", 8)
+    monkeypatch.setattr(prefill, "LONG", most)
+    model.generate_ids([list(range(22))], max_new_tokens=1)
+    assert read[: len(chunks)] == chunks
+
+
 def test_a_prompt_is_read_over_no_more_slots_than_it_has_filled(model_of, monkeypatch):
     """The time of attention depends on the number of slots, filled or empty."""
     model, slots = model_of("gpt2", "static"), []

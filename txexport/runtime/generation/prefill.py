@@ -11,7 +11,7 @@ from txexport.runtime.preprocessing.text import pad
 from txexport.runtime.session import finite
 
 CHUNK = 512  # prompt tokens of one prefill step
-LONG, LONG_CHUNK = 8192, 256  # and of longer prompts, whose scores take the most memory
+LONG = 8192  # a longer prompt, whose scores take the most memory, is read in chunks of half the size
 CAPACITY = 64  # smallest cache, in tokens
 
 
@@ -27,19 +27,18 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
     capacity = min(total, roomy)
     check_room(request.bundle.decoder, len(prompts), capacity)
     grows = request.bundle.decoder.moves is None  # on a device, attention reads the filled slots alone
-    chunk = CHUNK if longest <= LONG else LONG_CHUNK
-    first = min(chunk, longest) + CAPACITY
+    size = chunk_of(request, CHUNK, longest)
+    first = min(size, longest) + CAPACITY
     cache = cache_of(request, len(prompts), min(capacity, first) if grows else capacity)
     lengths = _fill(request, cache)
     ids, _ = pad([prompt[n:] for prompt, n in zip(prompts, lengths, strict=True)], padding(request))
     counts = np.array([len(prompt) for prompt in prompts]) - lengths
     logits = np.zeros((len(ids), request.vocab_size), np.float32)
-    size = chunk_of(request, chunk, ids.shape[1])
     for start in range(0, ids.shape[1], size):
-        part = ids[:, start : start + size]
+        chunk = ids[:, start : start + size]
         here = np.clip(counts - start, 0, size)
-        cache.reserve(min(capacity, int(cache.lengths.max()) + part.shape[1] + CAPACITY))
-        last = cache.step(part, here)
+        cache.reserve(min(capacity, int(cache.lengths.max()) + chunk.shape[1] + CAPACITY))
+        last = cache.step(chunk, here)
         logits = np.where((here > 0)[:, None], last, logits)
     cache.reserve(capacity)
     if not request.config.remove_invalid_values:
@@ -48,11 +47,14 @@ def prefill(request: GenerationRequest, limits: list[int]) -> tuple[StaticCache 
 
 
 def chunk_of(request: GenerationRequest, size: int, longest: int) -> int:
-    """The tokens of a step of prefill: all of the longest prompt if it or an image is read in one step."""
+    """The tokens of a prefill step, `size` or half of it; all of the longest prompt if it or an image is read
+    in one step."""
     stage = request.bundle.step
     facts = None if stage is None else stage.facts
     at_once = facts is not None and (facts.mutual_prompts or (facts.mutual_images and any(request.media)))
-    return max(1, longest) if at_once else size
+    if at_once:
+        return max(1, longest)
+    return size if longest <= LONG else max(1, size // 2)
 
 
 def check_finite(logits: np.ndarray) -> None:

@@ -190,7 +190,9 @@ class Transformers:
         apart = getattr(self.model, "enc_to_dec_proj", None) is not None
         if apart or (self.alignment and not arguments):  # an encoder's weights would fill the memory
             masks = {name: value for name, value in encoder_inputs.items() if name == ATTENTION_MASK}
-            encoder_inputs = {"encoder_outputs": self.model.get_encoder()(**encoder_inputs)} | masks
+            encoder_inputs = {
+                "encoder_outputs": self.model.get_encoder()(**encoder_inputs, **arguments)
+            } | masks
         if self.alignment:
             arguments[f"output_{ATTENTIONS}"] = True
         if hasattr(self.model, "text_decoder"):
