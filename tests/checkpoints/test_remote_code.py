@@ -171,6 +171,7 @@ def test_transformers_is_called_through_that_door_alone():
     # The others call optimum's of bundles, with the same answer, and the clients in processes of their own.
     assert calls == {
         *("transformers_loading.py", "workers.py", "speech_workers.py", "vision_workers.py"),
+        "image_text_workers.py",
         *("optimum_client.py", "openvino_client.py"),
     }
 

@@ -72,9 +72,9 @@ def openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32)
 
 def _as_transformers(checkpoint: Path, model) -> Run:
     """Cases for a model with the methods of transformers."""
-    from transformers import AutoProcessor
+    from txexport.checkpoints import transformers_loading
 
-    processor = AutoProcessor.from_pretrained(checkpoint)
+    processor = transformers_loading.from_pretrained("AutoProcessor", checkpoint)
 
     def run(case: Case) -> list[int]:
         inputs = processor(text=PROMPT, images=[image(case)], return_tensors="pt")
