@@ -12,6 +12,7 @@ from helpers import published
 from helpers.kept_encodings import KeptEncodings
 from helpers.kept_originals import KeptOriginals
 from helpers.rows import Row
+from helpers.sampled import sample
 
 from txexport.exporter import export
 from txexport.parts import cases as seeded
@@ -38,8 +39,23 @@ def session_options() -> onnxruntime.SessionOptions:
 onnxruntime.SessionOptions = session_options
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    """Add the option by which `tools/test` stays short."""
+    parser.addoption("--sampled", action="store_true", help="of n cases of a test run the root of n")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    """Group tests before `-m` and `-k` choose among them, and then take the sample."""
+    group(items)
+    yield
+    if config.getoption("sampled"):
+        chosen = sample(items)
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
+
+
+def group(items):
     """Group the tests of a module that share its fixtures, so that one worker makes these once."""
     for item in items:
         fixtures = [fixture for each in item._fixtureinfo.name2fixturedefs.values() for fixture in each]

@@ -90,6 +90,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(cpus, "available", lambda: 1)
 
 
+@pytest.mark.each_family
 @pytest.mark.parametrize(("row", "cache"), params(CASES, in_one_cache))
 def test_equals_transformers_and_twin(row: Row, cache, bundle_of):
     """Most rows by the quick cases, which catch all wrong graphs of test_mutations.

@@ -88,6 +88,7 @@ def missed(verification: VerifyPlan) -> list[str]:
     return [name for name in variant.references if name not in wrong]
 
 
+@pytest.mark.each_family
 @pytest.mark.parametrize(("family", "cache", "role", "mutate"), GROUPED)
 def test_changed_mathematics_is_caught(family, cache, role, mutate, copies, plan_of_copy):
     folder, file, good = copies(family, cache, role)
