@@ -157,6 +157,13 @@ def ask(model: "txexport.Model") -> Any:
     return task and ASKED[task.methods[0]](model)
 
 
+def look(model: "txexport.Model") -> Any:
+    """The result of `ask`; of a model that also reads images, its answer about one."""
+    if model.manifest.task == "image-text-to-text":
+        return model.ask_image(PIXELS, "who sat?", **NEW_TOKENS)
+    return ask(model)
+
+
 def _numbers(value: Any) -> Iterator[float]:
     """The floats of a result."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":

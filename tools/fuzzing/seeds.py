@@ -93,6 +93,13 @@ TASKS: dict[str, tuple[str, str, str | None, dict]] = {
     "ocr_answers": ("layoutlm", "LayoutLMForQuestionAnswering", "wordpiece", {}),
     "ocr_layouts": ("lilt", "LiltForTokenClassification", "byte_level", {}),
     "pages": ("colqwen2", "ColQwen2ForRetrieval", "byte_level", {"vlm_config": {"image_token_id": IMAGE}}),
+    "questioned": (
+        "blip",
+        "BlipForQuestionAnswering",
+        "wordpiece",
+        {"text_config": {"vocab_size": 113, "bos_token_id": 4}},
+    ),
+    "drawn": ("pix2struct", "Pix2StructForConditionalGeneration", "byte_level", {}),
     "patches": ("owlvit", "OwlViTForObjectDetection", "clip", {"text_config": {"vocab_size": WORDS}}),
     "described": (
         "clipseg",
@@ -140,6 +147,11 @@ PICKLED: dict[str, dict[str, bool]] = {
     "pickled-trained": {"trained": True},
 }
 PYTHON = ("protein", "bytes")  # with tokenizers in Python alone
+# Bundles whose graphs for other clients are tried too.
+FOR_OTHERS = {
+    *("classifier", "decoder", "images", "noises", "pretrained", "sentences", "speech", "towers"),
+    "translator",
+}
 EXPERTS = "mxfp4"  # with quantised experts alone
 VISION = ("vit", "deit", "dinov2", "clip", "clipseg", "vision-encoder-decoder")
 
@@ -178,7 +190,8 @@ def write(folder: Path) -> None:
     _python(checkpoints / "protein", checkpoints / "bytes")
     (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     for path in checkpoints.iterdir():
-        export(path, folder / "bundles" / path.name)
+        only = None if path.name in FOR_OTHERS else "native"
+        export(path, folder / "bundles" / path.name, only=only)
     (folder / "statements").mkdir()
     for name in ("classifier", "decoder"):
         export(checkpoints / name, folder / "proved" / name, only="native")
@@ -208,6 +221,11 @@ def _beside(folder: Path, model_type: str) -> None:
         tokenizer = tiny_tokenizers.byte_level()
         tokenizer.add_special_tokens({"additional_special_tokens": ["<|image_pad|>"]})
         tokenizer.save_pretrained(folder)
+    elif model_type == "blip":
+        transformers.BlipImageProcessorPil(**PIXELS).save_pretrained(folder)
+    elif model_type == "pix2struct":
+        size = {"height": 6, "width": 6}
+        transformers.Pix2StructImageProcessorPil(patch_size=size, max_patches=24).save_pretrained(folder)
     elif model_type == "yolos":
         edges = {"shortest_edge": 32, "longest_edge": 64}
         transformers.YolosImageProcessorPil(size=edges).save_pretrained(folder)

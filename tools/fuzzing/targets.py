@@ -36,7 +36,7 @@ from fuzzing import (
     raw_bytes,
     templates,
 )
-from fuzzing.case import LONGEST, TEXTS, Case, FaultError, ask
+from fuzzing.case import LONGEST, TEXTS, Case, FaultError, ask, look
 from fuzzing.seeds import EXPERTS, GGUF, IMAGE_FORMATS, PICKLED, PYTHON, SOUND_FORMATS
 from txexport.bundle.proof import ANSWERS
 from txexport.checkpoints.checkpoint import sha256
@@ -169,9 +169,15 @@ def _asked_for_its_own_length(model: txexport.Model) -> object:
     return None if model.manifest.task == "automatic-speech-recognition" else model.generate(TEXTS)
 
 
+SEEING = (  # not "objects", whose images by default take longer than a mutant may
+    *("images", "towers", "depths", "poses", "segments", "masks", "patches", "described"),
+    *("captions", "seen", "pages", "questioned", "drawn"),
+)
+
+
 def processor(case: Case) -> None:
     """preprocessor_config.json, or processor_config.json, of images and of audio."""
-    folder = case.copy(f"checkpoints/{case.random.choice(('images', 'towers', 'speech'))}")
+    folder = case.copy(f"checkpoints/{case.random.choice(('speech', *SEEING))}")
     file = folder / "preprocessor_config.json"
     if case.random.random() < 0.3:
         part = "feature_extractor" if folder.name == "speech" else "image_processor"
@@ -179,7 +185,7 @@ def processor(case: Case) -> None:
         together.write_text(json.dumps({part: json.loads(file.read_bytes())}))
         file = together
     case.change(file, json_values.change)
-    case.try_checkpoint(folder)
+    case.try_checkpoint(folder, look)
 
 
 def recogniser(case: Case) -> None:

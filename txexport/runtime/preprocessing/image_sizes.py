@@ -274,7 +274,7 @@ def pixels_of(size: Size | None) -> int:
     if isinstance(size, Patched):
         return size.most * size.side**2
     if isinstance(size, Packing):
-        return size.most
+        return size.most * size.frames
     if isinstance(size, Splitting):
         return max(size.most * size.square**2, size.tile**2 * size.most_tiles)
     if isinstance(size, PaddedTiles):
