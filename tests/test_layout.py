@@ -1,16 +1,17 @@
 """The design's layers: allowed imports, twins of components, sizes of functions and files, plain words."""
 
-import ast
 import graphlib
 import re
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from helpers import plain_words
 from helpers.project import ROOT, loaded_after
+from helpers.source_facts import SourceFacts, facts_of
 from onnxscript import OnnxFunction
+
+pytestmark = pytest.mark.xdist_group("layout")  # whose worker reads each file once
 
 OURS = {"txexport", "txmodels", "txgraphs"}
 LIBRARIES = {
@@ -86,21 +87,15 @@ def area_of(path: Path) -> str:
 
 def imports(path: Path) -> set[str]:
     """The imports of a file: other areas of txexport, and the other packages by name."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module]
-            if node.module == "txexport":
-                names = [f"txexport.{alias.name}" for alias in node.names]
-        for name in names:
-            first = name.split(".")[0]
-            if first == "txexport":
-                found.add(name.split(".")[1])
-            elif first in OURS | LIBRARIES:
-                found.add(first)
+    facts, found = facts_of(path), set()
+    ours = [f"txexport.{name}" for module, name in facts.members if module == "txexport"]
+    others = [str(module) for module, _name in facts.members if module != "txexport"]
+    for name in (*facts.modules, *ours, *others):
+        first = name.split(".")[0]
+        if first == "txexport":
+            found.add(name.split(".")[1])
+        elif first in OURS | LIBRARIES:
+            found.add(first)
     return found - {"errors", area_of(path)}
 
 
@@ -120,20 +115,12 @@ def test_imports_follow_the_design(area):
     assert listed == imported.keys()
 
 
-def spelt(path: Path) -> set[str]:
-    """All string literals of a file's code, without docstrings."""
-    tree = ast.parse(path.read_text())
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in told]
-    return {node.value for node in constants if isinstance(node.value, str)}
-
-
 def test_contracts_alone_spell_the_names_of_keys_and_values_and_of_graphs_files():
     roots = ("txexport", "models", "graphs", "examples", "tools/train", "tools/bench")
     for path in (path for root in roots for path in (ROOT / root).rglob("*.py")):
         if path.is_relative_to(ROOT / "txexport/contracts"):
             continue
-        for text in spelt(path):
+        for text in facts_of(path).texts:
             assert not re.match(r"(past_key_values|present)\.", text), (path, text)
             assert not re.fullmatch(r"\w*model(_merged)?\.onnx", text), (path, text)
             assert text not in {"cache_lengths", "logits_indices", "encoder_hidden_states"}, (path, text)
@@ -158,13 +145,9 @@ def modules() -> dict[str, Path]:
 
 def imported(name: str, known: dict[str, Path]) -> set[str]:
     """The modules of ours that a module imports, in functions and for types too."""
-    found = set()
-    for node in ast.walk(ast.parse(known[name].read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            parts = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {part if part in known else node.module for part in parts}
+    facts = facts_of(known[name])
+    parts = {(module, f"{module}.{member}") for module, member in facts.members}
+    found = {part if part in known else module for module, part in parts} | {*facts.modules}
     return (found & known.keys()) - {name}
 
 
@@ -353,12 +336,9 @@ def test_no_module_of_tests_imports_another():
     tests = {path.stem for path in modules if path.stem.startswith("test_")}
     assert len(tests) > 50
     for path in modules:
-        nodes = list(ast.walk(ast.parse(path.read_text())))
-        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-        for node in nodes:
-            if isinstance(node, ast.ImportFrom):
-                assert node.level == 0, path
-                names += [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+        facts = facts_of(path)
+        assert all(module for module, _name in facts.members), path
+        names = [*facts.modules, *(f"{module}.{name}" for module, name in facts.members)]
         assert not tests & {part for name in names for part in name.split(".")}, path
 
 
@@ -377,32 +357,21 @@ def sources() -> list[Path]:
     return sorted(path for root in roots for path in (ROOT / root).rglob("*.py"))
 
 
-def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The positional and keyword parameters of a function, without self."""
-    named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return [argument.arg for argument in named if argument.arg not in ("self", "cls")]
-
-
-def is_graph_leaf(path: Path, node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def is_graph_leaf(path: Path, decorators: set[str]) -> bool:
     """Tell whether onnxscript compiles the function: its parameters are a graph function's inputs."""
-    names = {name.id for one in node.decorator_list for name in ast.walk(one) if isinstance(name, ast.Name)}
-    return path.is_relative_to(ROOT / "graphs/txgraphs") and bool(names & {"script", "component"})
+    return path.is_relative_to(ROOT / "graphs/txgraphs") and bool(decorators & {"script", "component"})
 
 
 def test_no_function_has_more_than_ten_parameters():
     """One with more arguments takes a dataclass of them; see `arguments_from`."""
     functions = [
-        (path, node)
+        (path.relative_to(ROOT).as_posix(), name, parameters)
         for path in sources()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_graph_leaf(path, node)
+        for name, parameters, decorators in facts_of(path).functions
+        if not is_graph_leaf(path, decorators)
     ]
     assert len(functions) > 3000
-    wide = {
-        (path.relative_to(ROOT).as_posix(), node.name)
-        for path, node in functions
-        if len(parameters_of(node)) > MOST_PARAMETERS
-    }
+    wide = {(path, name) for path, name, parameters in functions if parameters > MOST_PARAMETERS}
     assert wide <= MORE_PARAMETERS
 
 
@@ -424,14 +393,7 @@ PARTS = re.compile(r"txexport/(parts|spec|families|tasks)/|tx(models|graphs)/(in
 
 def told_apart(path: Path) -> int:
     """The places of a file that name a member of a union, other than in annotations."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    annotations: set[int] = set()
-    for node in ast.walk(tree):
-        for field in ("annotation", "returns"):
-            value = getattr(node, field, None)
-            annotations |= {id(inner) for inner in ast.walk(value)} if isinstance(value, ast.AST) else set()
-    names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in annotations)
-    return sum(name in MEMBERS for name in names)
+    return sum(count for name, count in facts_of(path).used.items() if name in MEMBERS)
 
 
 def test_only_parts_tell_the_members_of_unions_apart():
@@ -442,20 +404,10 @@ def test_only_parts_tell_the_members_of_unions_apart():
     assert {path: count for path, count in counts.items() if count} == {}
 
 
-@cache
-def docstrings_and_names() -> tuple[list[str], list[str]]:
-    """The docstrings of the packages, tests and tools, and the names of all variables and parameters."""
-    docstrings, names = [], []
+def everything() -> list[SourceFacts]:
+    """The facts of the packages, tests and tools."""
     roots = ("txexport", "models", "graphs", "tests", "tools")
-    for path in (path for root in roots for path in (ROOT / root).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Name):
-                names += [node.id] if isinstance(node.ctx, ast.Store) else []
-            elif isinstance(node, ast.arg):
-                names.append(node.arg)
-            elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                docstrings.append(ast.get_docstring(node) or "")
-    return docstrings, names
+    return [facts_of(path) for root in roots for path in (ROOT / root).rglob("*.py")]
 
 
 def change(name: str, stored: int, count: int) -> str:
@@ -481,7 +433,7 @@ def test_private_phrases_do_not_come_back():
 
 def test_docstrings_state_and_do_not_ask():
     """One line in the imperative, or naming the thing: not What, Whether or How."""
-    docstrings, _names = docstrings_and_names()
+    docstrings = [text for facts in everything() for text in facts.docstrings]
     assert len(docstrings) > 5000
     questions = sum(bool(re.match(r"(What|Whether|How)\b", text)) for text in docstrings)
     message = change("QUESTION_DOCSTRINGS", plain_words.QUESTION_DOCSTRINGS, questions)
@@ -489,7 +441,7 @@ def test_docstrings_state_and_do_not_ask():
 
 
 def test_names_say_what_they_hold():
-    _docstrings, names = docstrings_and_names()
+    names = [name for facts in everything() for name in facts.bound]
     assert len(names) > 20000
     habitual = sum(name in plain_words.HABITUAL_NAMES for name in names)
     message = change("HABITUAL_BINDINGS", plain_words.HABITUAL_BINDINGS, habitual)
