@@ -57,15 +57,10 @@ def fourier_mixing(
     even = op.MatMul(cos_tokens, op.MatMul(x, cos_width), name="even")  # (B, S, F)
     odd = op.MatMul(sin_tokens, op.MatMul(x, sin_width), name="odd")
     both = op.Add(even, odd, name="both")
-    first, last = spec.hidden_size - spec.frequencies, op.Constant(value_ints=[0])
+    first = spec.hidden_size - spec.frequencies
     if not first:
         return op.Sub(even, odd)
-    backwards = op.Slice(
-        both,
-        op.Constant(value_ints=[first]),
-        last,
-        op.Constant(value_ints=[-1]),
-        op.Constant(value_ints=[-1]),
-    )
+    # Not a Slice with a negative step, which WebGPU computes wrongly (microsoft/onnxruntime, pull 25160).
+    backwards = op.Gather(both, op.Constant(value_ints=[*range(first, 0, -1)]), axis=-1)
     y: ir.Value = op.Concat(op.Sub(even, odd), backwards, axis=-1)
     return y
