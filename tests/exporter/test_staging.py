@@ -464,7 +464,8 @@ def test_kills_at_random_leave_the_old_bundle_or_the_new(count, tmp_path):
 
 
 @POSIX
-@pytest.mark.parametrize("way", ["exchange", pytest.param("renames", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["exchange", "renames"])
 def test_kills_before_every_call_of_the_swap_leave_the_old_bundle_or_the_new(way, tmp_path):
     seen = killed(tmp_path, "steps", way)
     if seen.get("no exchange here"):
