@@ -88,7 +88,7 @@ def verify(arguments: VerifyArguments) -> Report:
     progress.total = sum(run.steps for run in runs) + _client_steps(plan)
     report = _report(plan, runs, list(_cases(plan, runs, progress)))
     _check_unchanged(plan)
-    record(plan.folder, report, {run.variant.name: run.recording.answers for run in runs if run.recording})
+    record(plan.folder, report, {run.variant.name: run.answers for run in runs if run.answers})
     return report
 
 

@@ -34,6 +34,7 @@ from txexport.verification.verify_plan import VariantPlan, VerifyPlan, independe
 
 if TYPE_CHECKING:
     from txexport.verification.answers.recording import Recording
+    from txexport.verification.answers.stored import Answers
     from txexport.verification.cases.experts import ExpertsTaken
     from txexport.verification.cases.overflow import Overflow
     from txexport.verification.cases.plan import PlannedCase
@@ -58,6 +59,7 @@ class VerifyRun:
     experts_taken: "ExpertsTaken | None" = None
     overflow: "Overflow | None" = None  # of a variant that computes in a narrower type
     recording: "Recording | None" = None  # of what a reference answers
+    rounded: "Answers | None" = None  # to graphs that round activations
 
     @property
     def experts(self) -> dict[str, tuple[int, int | None]]:
@@ -65,6 +67,11 @@ class VerifyRun:
         if self.experts_taken is None:
             return {}
         return {"experts": (len(self.experts_taken.taken), self.experts_taken.total)}
+
+    @property
+    def answers(self) -> "Answers | None":
+        """The answers of the original that the bundle is to keep."""
+        return self.rounded if self.recording is None else self.recording.answers
 
     @property
     def files(self) -> dict[str, Path]:
@@ -134,6 +141,7 @@ class VerifyRun:
 
     def _losses(self, runtime: Runtime) -> Iterator[CaseReport]:
         """The losses of the unchanged graphs relative to the references in float32."""
+        from txexport.verification.answers.recording import recorded_in_float32
         from txexport.verification.cases.graph_runner import runner_of
         from txexport.verification.cases.plan import QUICK, computed
         from txexport.verification.router_ties import judged_by_choices  # which needs PyTorch
@@ -146,7 +154,9 @@ class VerifyRun:
             for name, reference in self.variant.float32.items():
                 once = partial(lost, runner, cases, reference, self.variant.budgets)
                 run = partial(judged_by_choices, once, self.variant.manifest.spec)
-                yield attempt(FORMAT_LOSS, name, run, runtime.name, self.variant.name)
+                yield (report := attempt(FORMAT_LOSS, name, run, runtime.name, self.variant.name))
+                if report.ok and self._rounds() and self._records(runtime, reference, self.variant.float32):
+                    self.rounded = recorded_in_float32(runner, cases, reference)
 
     def _losses_on_texts(self, runtime: Runtime) -> Iterator[CaseReport]:
         """The losses of the unchanged graphs relative to float32's answers to the user's texts."""
@@ -237,18 +247,25 @@ class VerifyRun:
     def _recording(self, runtime: Runtime, reference: "Reference") -> "Recording | None":
         """The recording of what a reference answers, if it is the most independent one.
 
-        Graphs that round activations have none, since they are judged without.
+        Graphs that round activations are judged without; `_losses` records their answers.
         """
         from txexport.verification.answers.recording import Recording
 
-        first = next(iter(independent(self.variant.references).values()))
-        options = self.variant.manifest.session_options
-        rounds = rounds_activations(options) or quantises_activations(self.files.values())
-        if runtime.name != RUNTIME or reference is not first or (self.variant.budgets and rounds):
+        if not self._records(runtime, reference, self.variant.references) or self._rounds():
             return None
         if self.recording is None:
             self.recording = Recording(reference, self.plan.bound)
         return self.recording
+
+    def _records(self, runtime: Runtime, reference: "Reference", references: "dict[str, Reference]") -> bool:
+        """Tell whether the answers of a reference on a runtime are those to keep."""
+        return runtime.name == RUNTIME and reference is next(iter(independent(references).values()))
+
+    def _rounds(self) -> bool:
+        """Tell whether the graphs round activations as they run."""
+        options = self.variant.manifest.session_options
+        rounds = rounds_activations(options) or quantises_activations(self.files.values())
+        return bool(self.variant.budgets) and rounds
 
     def _lacking(self, runtime: Runtime) -> Iterator[CaseReport]:
         """Skipped reports for the kinds of outputs that a reference lacks, so that no case compared them."""

@@ -25,7 +25,7 @@ from txexport.verification.references.reference import Arrays, Source
 from txexport.verification.result import Report
 
 STORED = "stored answers"
-ROUNDED = "its activations are rounded as it runs, so that txexport verify alone compares it"
+LACKING = "verify kept none for this number format: it loses too much, or an older txexport proved it"
 
 
 @checked
@@ -111,7 +111,7 @@ def compared(
         role: one.file for role, one in files.items()
     }
     if answers is None or joins:
-        reason = f"{engine} joins its graphs, so that txexport verify alone compares it" if joins else ROUNDED
+        reason = f"{engine} joins its graphs, so that txexport verify alone compares it" if joins else LACKING
         yield CaseReport(ALL_CASES, STORED, skipped=reason, runtime=engine, graphs=graphs)
         return
     planned = plan(spec, static=manifest.cache == "static", outputs=manifest.form.outputs, hub=hub)
@@ -137,7 +137,10 @@ def _checks(
     assert case.run is not None
     outcomes = case.run(_runner(opened), Recalled(answers, recorded), case.case)
     arrays = {(one.output, one.graph): [ours for ours, _ in one.pairs] for one in outcomes}
-    return [check(case.name, one, arrays.get((one.output, one.graph), [])) for one in recorded.answers]
+    return [
+        check(case.name, one, arrays.get((one.output, one.graph), []), answers.rounded)
+        for one in recorded.answers
+    ]
 
 
 def _runner(opened: LoadedBundle) -> GraphRunner:

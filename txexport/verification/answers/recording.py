@@ -1,10 +1,12 @@
 """Recording of a reference's answers while `verify` runs its cases."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from txexport.contracts.meaning import Kind
 from txexport.verification.answers.stored import Answers, CaseAnswers, answer, check, digest
+from txexport.verification.bounds import LEAST_LOSS
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import QUICK, PlannedCase, computed
 from txexport.verification.cases.runs import Outcome
@@ -13,6 +15,8 @@ from txexport.verification.checks import CaseReport
 from txexport.verification.references.reference import Arrays, Reference, Source
 
 SEEDED = QUICK - {BUILT_IN}  # the cases whose inputs can be made again without a tokenizer
+LOSSES = 2.0  # times the loss of a number format, as a share of the norm of an output
+MOST_LOSS = 0.4
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
@@ -37,6 +41,33 @@ class Listened:
     def _noted(self, outputs: Arrays) -> Arrays:
         self.calls.append({name: list(array.shape) for name, array in outputs.items()})
         return outputs
+
+
+def recorded_in_float32(
+    runner: GraphRunner, cases: Iterable[PlannedCase], reference: Reference
+) -> Answers | None:
+    """The answers in float32 to cases of graphs that round activations, which may be off by LOSSES of them.
+
+    Another device rounds other numbers up, and so loses about as much. Outputs that lose MOST_LOSS already
+    are left out, as they would tell nothing.
+    """
+    kept = []
+    for case in computed(cases):
+        if case.name not in SEEDED or case.run is None:
+            continue
+        calls: list[dict[str, list[int]]] = []
+        answers = []
+        for one in case.run(runner, Listened(reference, calls), case.case):
+            ranked = runner.meaning(one.output).kind in (Kind.SCORES, Kind.VECTOR, Kind.HIDDEN)
+            if not ranked or not any(expected.size for _, expected in one.pairs):
+                continue
+            stored = answer(case.name, one.output, one.graph, LEAST_LOSS, one.pairs)
+            loss = check(case.name, stored, [ours for ours, _ in one.pairs], rounded=True).error
+            if loss < MOST_LOSS:
+                answers.append(replace(stored, bound=max(LEAST_LOSS, LOSSES * loss)))
+        if answers:
+            kept.append(CaseAnswers(case.name, digest(case.case), calls, answers))
+    return Answers(reference.name, [*reference.lacks], kept, rounded=True) if kept else None
 
 
 @dataclass

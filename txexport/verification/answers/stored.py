@@ -64,11 +64,15 @@ class CaseAnswers:
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers of `reference` to graphs of one kind and dtype; it `lacks` these kinds of outputs."""
+    """The answers of `reference` to graphs of one kind and dtype; it `lacks` these kinds of outputs.
+
+    Those to graphs that round activations are `rounded`: float32's, whose bounds hold for whole outputs.
+    """
 
     reference: str
     lacks: list[str]
     cases: list[CaseAnswers]
+    rounded: bool = False
 
 
 def answer(
@@ -94,10 +98,11 @@ def answer(
     )
 
 
-def check(case: str, stored: Answer, outputs: Sequence[np.ndarray]) -> TensorCheck:
+def check(case: str, stored: Answer, outputs: Sequence[np.ndarray], rounded: bool = False) -> TensorCheck:
     """The check of an output against its answer: the larger of the errors of samples and of the norm.
 
     The norm of a difference is at least the difference of norms, so an output within its bound passes.
+    The error of samples is that of the worst one, or for a `rounded` answer that of their norm.
     """
     numbers = _flat([np.asarray(one, np.float64) for one in outputs])
     error = math.inf
@@ -105,10 +110,14 @@ def check(case: str, stored: Answer, outputs: Sequence[np.ndarray]) -> TensorChe
     if [list(one.shape) for one in outputs] == stored.shapes and int(real.sum()) == stored.finite:
         indices = sampled(case, stored.output, stored.elements)
         off = abs(float(np.linalg.norm(numbers[real])) - stored.norm)
-        ours = np.append(numbers[indices], off)
-        theirs, sizes = np.append(stored.values, 0.0), np.append(stored.sizes, stored.size)
+        ours, theirs, sizes = numbers[indices], np.array(stored.values), np.array(stored.sizes)
         with np.errstate(invalid="ignore", divide="ignore"):
-            errors = np.where(ours == theirs, 0.0, np.abs(ours - theirs) / sizes)
+            apart = np.where(ours == theirs, 0.0, np.abs(ours - theirs))
+            if rounded:
+                finite = np.isfinite(theirs)
+                apart, sizes = _length(apart[finite]), _length(sizes[finite])
+            apart, sizes = np.append(apart, off), np.append(sizes, stored.size)
+            errors = np.where(apart == 0, 0.0, apart / sizes)
         error = float(np.nan_to_num(errors, nan=np.inf, posinf=np.inf).max())
     return TensorCheck(stored.output, len(stored.values), error, stored.bound, graph=stored.graph)
 
@@ -208,6 +217,11 @@ def _answers(values: dict) -> Answers:
     for entry in (result, *cases):
         check_fields(entry)
     return result
+
+
+def _length(numbers: np.ndarray) -> np.ndarray:
+    """The Euclidean norm of numbers, as an array of one."""
+    return np.atleast_1d(np.linalg.norm(numbers))
 
 
 def _flat(arrays: Sequence[np.ndarray]) -> np.ndarray:

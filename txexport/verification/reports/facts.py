@@ -1,7 +1,7 @@
 """The facts of a report in one line: what was compared, the bound of errors, or the first failure."""
 
 from txexport.verification import counts
-from txexport.verification.bounds import RELATIVE
+from txexport.verification.bounds import LEAST_LOSS, RELATIVE
 from txexport.verification.checks import EVERY_WEIGHT, PROCESSORS
 from txexport.verification.reports.views import (
     format_losses,
@@ -25,7 +25,7 @@ def facts_line(report: Report) -> str:
         return f"{subject}: {_first_failure(report)}"
     checks = [check for case in counts.counted(report.cases) for check in case.checks]
     bound = max((check.tolerance for check in checks), default=0.0)
-    within = f"{bound:.0e}" if report.compared else f"{_bounds(report)} or float32's own rounding"
+    within = f"{bound:.0e}" if report.compared else _bounds(report)
     by_kind = counts.totals(report.numbers)
     kinds = f" ({counts.words(by_kind)})" if len(by_kind) > 1 else ""
     numbers = f"{sum(by_kind.values()):,} numbers compared{kinds}, each within {within}"
@@ -34,15 +34,21 @@ def facts_line(report: Report) -> str:
 
 
 def _bounds(report: Report) -> str:
-    """The error bound, and in brackets those of number formats with a wider one."""
+    """The error bound, in brackets those of formats with a wider one, and formats held to their loss."""
     least: dict[str, float] = {}
     for case in counts.counted(report.cases):
         for check in case.checks if case.runtime is not None else ():
             if check.tolerance:
                 least[case.graphs] = min(least.get(case.graphs, check.tolerance), check.tolerance)
-    common = max(RELATIVE, min(least.values(), default=RELATIVE))
-    wider = [f"{graphs}: {one:.0e}" for graphs, one in least.items() if one > WIDER * common]
-    return f"{common:.0e} ({', '.join(wider)})" if wider else f"{common:.0e}"
+    by_loss = [graphs.split()[-1] for graphs, one in least.items() if one >= LEAST_LOSS]
+    loss = [f"twice the loss of {' and '.join(by_loss)}"] if by_loss else []
+    exact = {graphs: one for graphs, one in least.items() if one < LEAST_LOSS}
+    if loss and not exact:
+        return loss[0]
+    common = max(RELATIVE, min(exact.values(), default=RELATIVE))
+    wider = [f"{graphs}: {one:.0e}" for graphs, one in exact.items() if one > WIDER * common]
+    brackets = f" ({', '.join(wider)})" if wider else ""
+    return ", or ".join([f"{common:.0e}{brackets} or float32's own rounding", *loss])
 
 
 def unproved_reasons(report: Report) -> list[str]:
