@@ -440,6 +440,15 @@ def test_page_that_does_not_open_is_said(monkeypatch):
         found.send(b"work")
 
 
+def test_page_that_never_answers_is_said(monkeypatch):
+    monkeypatch.setattr(page, "LONGEST", 0.1)
+    with page.serve({}) as found:
+        found.started.set()
+        for _ in range(2):  # the next call is told at once
+            with pytest.raises(RuntimeError, match=r"has not answered for 0\.1 seconds"):
+                found.send(b"")
+
+
 def test_page_shows_its_files_and_no_others(tmp_path):
     (tmp_path / "shown").write_text("shown")
     (tmp_path / "hidden").write_text("hidden")

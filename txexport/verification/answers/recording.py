@@ -1,6 +1,6 @@
 """Recording of a reference's answers while `verify` runs its cases."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,7 +44,7 @@ class Listened:
 
 
 def recorded_in_float32(
-    runner: GraphRunner, cases: Iterable[PlannedCase], reference: Reference
+    runner: GraphRunner, cases: Sequence[PlannedCase], reference: Reference
 ) -> Answers | None:
     """The answers in float32 to cases of graphs that round activations, which may be off by LOSSES of them.
 

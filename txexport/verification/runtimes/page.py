@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 START = 120  # seconds for a browser to open the page
+LONGEST = 900  # seconds for an answer, which is seconds on a GPU in software
 POLL = 20  # seconds after which the page asks again
 
 
@@ -26,11 +27,14 @@ class Page:
         self.url = ""
 
     def send(self, frame: bytes) -> bytes:
-        """The page's answer to a frame. Raises RuntimeError if there is no page, or no longer."""
+        """The page's answer to a frame. Raises RuntimeError if there is no page, no longer, or no answer."""
         if not self.started.wait(START):
             raise RuntimeError(f"the browser did not open the page within {START} seconds")
         self.work.put(frame)
-        answer = self.answers.get()
+        try:
+            answer = self.answers.get(timeout=LONGEST)
+        except queue.Empty:
+            answer = RuntimeError(f"the page has not answered for {LONGEST} seconds")
         if isinstance(answer, RuntimeError):
             self.answers.put(answer)  # for the next call
             raise answer
