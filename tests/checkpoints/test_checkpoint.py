@@ -607,6 +607,32 @@ UNSUPPORTED = [
 ]
 
 
+LEFT_OUT = {
+    "bigbird_pegasus": "drawn at random",
+    "canine": "characters by hashes",
+    "fsmt": "sacremoses",
+    "granite_speech": "Q-Former over windows, and the adapter",
+    "granite_speech_plus": "joined outputs of several layers",
+    "kosmos-2": "a mask, not a token",
+    "kosmos-2.5": "a mask, not a token",
+    "led": "a mask of global tokens",
+    "longt5": "within blocks of tokens",
+    "luke": "entities beside tokens",
+    "nllb-moe": "two experts of each layer alone",
+    "pegasus_x": "learned global tokens",
+    "prophetnet": "several tokens",
+    "t5gemma2": "in one softmax",
+}
+
+
+@pytest.mark.parametrize("model_type", LEFT_OUT)
+def test_a_model_that_is_left_out_says_why(model_type, copy_of):
+    message = error(UnsupportedError, copy_of("bert", model_type=model_type))
+    assert f"model_type '{model_type}' is not supported: " in message
+    assert LEFT_OUT[model_type] in message
+    assert "export --traced" in message
+
+
 @pytest.mark.parametrize(("model_type", "config", "named"), UNSUPPORTED, ids=[row[2] for row in UNSUPPORTED])
 def test_config_value_that_changes_the_mathematics_is_named(model_type, config, named, copy_of):
     assert named in error(UnsupportedError, copy_of(model_type, **config))
