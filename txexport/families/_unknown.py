@@ -10,8 +10,8 @@ REFUSED = {
     "bigbird_pegasus": "its encoder attends to blocks of tokens that are drawn at random",
     "canine": "it reads characters by hashes, and joins them by strided convolutions",
     "fsmt": "its tokenizer needs sacremoses, and encoder and decoder have vocabularies of their own",
-    "granite_speech": "its encoder of sounds attends in blocks, with a Q-Former over windows, and the adapter "
-    "of published ones is on for sounds alone",
+    "granite_speech": "its encoder of sounds attends in blocks, with a Q-Former over windows, and the "
+    "adapter of published ones is on for sounds alone",
     "granite_speech_plus": "its encoder of sounds attends in blocks, with a Q-Former over windows of the "
     "joined outputs of several layers",
     "kosmos-2": "a mask, not a token, says where images stand, and its decoder adds positions to them",
