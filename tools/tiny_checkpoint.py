@@ -1161,6 +1161,10 @@ FAMILIES = {
     "chinese_clip": ("ChineseCLIPModel", CHINESE_CLIP),
     "dpr": ("DPRQuestionEncoder", BERT),
     "plbart": ("PLBartForConditionalGeneration", BART),
+    "bigbird_pegasus": (
+        "BigBirdPegasusForConditionalGeneration",
+        BART | {"decoder_attention_heads": 3, "attention_type": "original_full"},
+    ),
     "mvp": ("MvpForConditionalGeneration", BART),
     "rembert": ("RemBertModel", BERT | {"input_embedding_size": 20, "output_embedding_size": 36}),
     "roformer": ("RoFormerModel", BERT),

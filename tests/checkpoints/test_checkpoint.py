@@ -557,6 +557,7 @@ UNSUPPORTED = [
     ("plbart", {"normalize_before": True}, "normalize_before=True"),
     ("switch_transformers", {"router_dtype": "bfloat16"}, "router_dtype='bfloat16'"),
     ("switch_transformers", {"dense_act_fn": "gated-gelu"}, "dense_act_fn 'gated-gelu'"),
+    ("bigbird_pegasus", {"attention_type": "sparse"}, "attention_type='sparse'"),
     ("splinter", {"architectures": ["SplinterForPreTraining"]}, "it answers every [QUESTION] of a text"),
     (
         "splinter",
@@ -617,7 +618,6 @@ UNSUPPORTED = [
 
 
 LEFT_OUT = {
-    "bigbird_pegasus": "drawn at random",
     "canine": "characters by hashes",
     "fsmt": "sacremoses",
     "granite_speech": "Q-Former over windows, and the adapter",

@@ -150,7 +150,17 @@ UNREAD = {
     },
     **{
         (name, "text-generation"): ALONE
-        for name in ("bart", "blenderbot", "blenderbot-small", "marian", "mbart", "pegasus", "plbart", "mvp")
+        for name in (
+            "bart",
+            "blenderbot",
+            "blenderbot-small",
+            "marian",
+            "mbart",
+            "pegasus",
+            "plbart",
+            "mvp",
+            "bigbird_pegasus",
+        )
     },
 }
 

@@ -177,6 +177,8 @@ TOWERS = [
 
 SCALED = {"scale_embedding": True, "activation_function": "relu"}
 
+BIG_PEGASUS = "BigBirdPegasusForConditionalGeneration"
+SPARSE = {"attention_type": "block_sparse", "block_size": 3, "use_bias": True}
 SWITCH = "SwitchTransformersForConditionalGeneration"
 OTHER_SWITCH = {"tie_word_embeddings": False, "router_bias": True, "num_sparse_encoder_layers": 4}
 CROWDED = {"expert_capacity": 3, "num_experts": 3}
@@ -203,6 +205,10 @@ BARTS = [
         "another question's token",
         {"question_token_id": 9},
     ),
+    Row("bigbird_pegasus", BIG_PEGASUS, TRANSLATE),
+    Row("bigbird_pegasus", BIG_PEGASUS, TRANSLATE, "sparse from 34 tokens on, biases", SPARSE),
+    Row("bigbird_pegasus", "BigBirdPegasusForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("bigbird_pegasus", "BigBirdPegasusForQuestionAnswering", ANSWER),
     Row("mvp", "MvpForConditionalGeneration", TRANSLATE),
     Row("mvp", "MvpForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED),
     Row("mvp", "MvpForSequenceClassification", CLASSIFY, "5 labels", LABELS),

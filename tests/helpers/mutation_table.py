@@ -655,6 +655,8 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.ignore_mask,
         common.shift_positions,
     ),
+    ("bigbird_pegasus", "static", "encoder_model"): (common.shift_positions, common.unscaled_embedding),
+    ("bigbird_pegasus", "dynamic", "decoder_model"): (common.ignore_mask, common.other_gelu),
     ("mvp", "static", "encoder_model"): (common.shift_positions, common.other_layer_s_cross_weights),
     ("mvp", "dynamic", "decoder_model"): (common.ignore_mask, common.drop_head_bias),
     ("marian", "dynamic", "encoder_model"): (

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 RECIPE = "docs/contributing/family.md in the repository describes how to add one"
 # Model types that are left out on purpose, and why.
 REFUSED = {
-    "bigbird_pegasus": "its encoder attends to blocks of tokens that are drawn at random",
     "canine": "it reads characters by hashes, and joins them by strided convolutions",
     "fsmt": "its tokenizer needs sacremoses, and encoder and decoder have vocabularies of their own",
     "granite_speech": "its encoder of sounds attends in blocks, with a Q-Former over windows, and the "

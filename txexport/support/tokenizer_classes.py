@@ -117,7 +117,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Nllb": _row(ROBERTA),
     "OpenAIGPT": _row("- - <unk> - - - -", "openai-gpt"),
     "Parakeet": _row(model_types="omniasr_ctc parakeet_ctc"),
-    "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
+    "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "bigbird_pegasus pegasus"),
     "Qwen2": _row(
         "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
         "audioflamingo3 colqwen2 internvl qwen2 qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_moe "
