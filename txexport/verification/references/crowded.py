@@ -17,17 +17,22 @@ def crowded(spec: ModelSpec) -> bool:
 
 
 def stepped(
-    model: Any, encoder_inputs: Mapping[str, Tensor], input_ids: Tensor, caches: Mapping[str, Any]
+    model: Any,
+    encoder_inputs: Mapping[str, Tensor],
+    input_ids: Tensor,
+    caches: Mapping[str, Any],
+    arguments: Mapping[str, bool],
 ) -> Any:
     """The decoder's outputs for input_ids (1,S), read one by one, as they are generated.
 
-    The encoder is called apart, as it refuses use_cache, which the model would give it.
+    The encoder is called apart, as it refuses use_cache, which the model would give it. With `arguments`,
+    which request outputs of every layer, the tokens are read in one pass.
     """
-    encoded = model.get_encoder()(**encoder_inputs)
+    encoded = model.get_encoder()(**encoder_inputs, **arguments)
     mask = {name: value for name, value in encoder_inputs.items() if name == ATTENTION_MASK}
     logits = []
-    for token in input_ids.split(1, dim=1):
-        outputs = model(encoder_outputs=encoded, decoder_input_ids=token, **mask, **caches)
+    for tokens in input_ids.split(input_ids.shape[1] if arguments else 1, dim=1):
+        outputs = model(encoder_outputs=encoded, decoder_input_ids=tokens, **mask, **caches, **arguments)
         logits.append(outputs.logits)
     outputs.logits = torch.cat(logits, dim=1)  # (1, S, V)
     return outputs

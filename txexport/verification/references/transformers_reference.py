@@ -199,7 +199,7 @@ class Transformers:
         if hasattr(self.model, "text_decoder"):
             outputs = captioned(self.model, encoder_inputs, ids, arguments)
         elif crowded(self.spec):
-            outputs = stepped(self.model, encoder_inputs, ids, self._empty_pair())
+            outputs = stepped(self.model, encoder_inputs, ids, self._empty_pair(), arguments)
         else:
             caches = self._empty_pair()
             outputs = self.model(**encoder_inputs, decoder_input_ids=ids, **caches, **arguments)
