@@ -117,7 +117,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "Nllb": _row(ROBERTA),
     "OpenAIGPT": _row("- - <unk> - - - -", "openai-gpt"),
     "Parakeet": _row(model_types="omniasr_ctc parakeet_ctc"),
-    "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "bigbird_pegasus pegasus"),
+    "Pegasus": _row("- </s> <unk> - <pad> - <mask_2>", "pegasus"),
     "Qwen2": _row(
         "- <|endoftext|> <|endoftext|> - <|endoftext|> - -",
         "audioflamingo3 colqwen2 internvl qwen2 qwen2_5_vl qwen2_audio qwen2_moe qwen2_vl qwen3 qwen3_moe "
@@ -162,7 +162,7 @@ _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FS
 GPTNeoXJapanese GPTSw3 Lasr Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC"""
-_GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
+_GENERIC_MODELS = """bigbird_pegasus ernie4_5 ernie4_5_moe flex_olmo
 glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
 granitemoeshared hyperclovax jamba llava llava_next minimax_m2 ministral3 mistral mistral3 mixtral modernbert
 modernbert-decoder nemotron olmo2 olmo3 olmo_hybrid phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral
