@@ -1100,6 +1100,14 @@ T5 = {
     "decoder_start_token_id": 1,
     **IDS,
 }
+SWITCH = T5 | {
+    "num_layers": 4,
+    "num_decoder_layers": 3,
+    "num_sparse_encoder_layers": 2,
+    "num_sparse_decoder_layers": 1,
+    "num_experts": 4,
+    "expert_capacity": 64,
+}
 T5GEMMA = {
     "encoder": GEMMA2 | {"vocab_size": VOCAB, "attn_logit_softcapping": 1.1},
     "decoder": GEMMA2
@@ -1149,9 +1157,15 @@ FAMILIES = {
     "modernbert": ("ModernBertModel", MODERNBERT),
     "big_bird": ("BigBirdModel", BERT | {"attention_type": "original_full"}),
     "blenderbot-small": ("BlenderbotSmallForConditionalGeneration", BART),
+    "splinter": ("SplinterModel", BERT | {"question_token_id": 7}),
     "chinese_clip": ("ChineseCLIPModel", CHINESE_CLIP),
     "dpr": ("DPRQuestionEncoder", BERT),
     "plbart": ("PLBartForConditionalGeneration", BART),
+    "bigbird_pegasus": (
+        "BigBirdPegasusForConditionalGeneration",
+        BART | {"decoder_attention_heads": 3, "attention_type": "original_full"},
+    ),
+    "mvp": ("MvpForConditionalGeneration", BART),
     "rembert": ("RemBertModel", BERT | {"input_embedding_size": 20, "output_embedding_size": 36}),
     "roformer": ("RoFormerModel", BERT),
     "convbert": (
@@ -1383,6 +1397,7 @@ FAMILIES = {
         T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
     ),
     "umt5": ("UMT5ForConditionalGeneration", T5),
+    "switch_transformers": ("SwitchTransformersForConditionalGeneration", SWITCH),
     "t5gemma": ("T5GemmaForConditionalGeneration", T5GEMMA),
     "mbart": ("MBartForConditionalGeneration", BART),
     "encoder-decoder": ("EncoderDecoderModel", BERTS),
@@ -1426,6 +1441,7 @@ NARROW = (
     "t5",
     "mt5",
     "umt5",
+    "switch_transformers",
     "t5gemma",
     "gemma",
     "gemma2",

@@ -34,7 +34,22 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
         share = op.Mul(share, op.Constant(value_float=spec.scale))
     if spec.expert_scale:
         share = op.Mul(share, op.Gather(g.weight("expert_scale"), choice))
+    if spec.capacity is not None:
+        by_row = op.Concat(op.Shape(x, start=0, end=2), op.Constant(value_ints=[1]), axis=0)
+        choice = _with_room(spec, g, op.Reshape(choice, by_row), spec.capacity)
     return share, choice
+
+
+def _with_room(spec: ExpertsSpec, g: Body, choice: ir.Value, capacity: int) -> ir.Value:
+    """choice (B,S,1) -> (B*S,1): no expert's number where `capacity` tokens before it chose the same."""
+    op = g.op
+    numbers = op.Constant(value_ints=list(range(spec.num_experts)))
+    taken = op.Cast(op.Equal(choice, numbers), to=7)  # (B, S, experts)
+    counts = op.CumSum(taken, op.Constant(value_int=1), name="counts")
+    rank = op.GatherElements(counts, choice, axis=2, name="rank")  # (B, S, 1)
+    full = op.Greater(rank, op.Constant(value_int=capacity))
+    choice = op.Where(full, op.Constant(value_int=spec.num_experts), choice)
+    return op.Flatten(choice, axis=-1, name="choice")
 
 
 def _corrected(spec: ExpertsSpec, g: Body, scores: ir.Value) -> tuple[ir.Value, ir.Value]:

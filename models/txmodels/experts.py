@@ -18,7 +18,7 @@ class Router(Linear):
         self.top_k, self.normalised, self.scale = spec.top_k, spec.normalised, spec.scale
         self.num_groups, self.top_groups, self.corrected = spec.num_groups, spec.top_groups, spec.corrected
         self.jitter, self.sum_eps, self.softmax_scores = spec.jitter, spec.sum_eps, spec.softmax_scores
-        self.sigmoid = spec.sigmoid
+        self.sigmoid, self.capacity = spec.sigmoid, spec.capacity
         self.expert_scale = nn.Parameter(torch.ones(spec.num_experts)) if spec.expert_scale else None
         if spec.corrected:
             self.correction = nn.Parameter(torch.zeros(spec.num_experts))
@@ -42,7 +42,16 @@ class Router(Linear):
             share = share * self.scale
         if self.expert_scale is not None:
             share = share * self.expert_scale[choice]
+        if self.capacity is not None:
+            choice = self._with_room(choice.view(*x.shape[:2], 1), self.capacity)
         return share, choice
+
+    def _with_room(self, choice: Tensor, capacity: int) -> Tensor:
+        """choice (B,S,1) -> (B*S,1): no expert's number where `capacity` tokens before it chose the same."""
+        experts = self.weight.shape[0]
+        taken = (choice == torch.arange(experts, device=choice.device)).long()  # (B, S, experts)
+        rank = taken.cumsum(dim=1).gather(2, choice)  # (B, S, 1)
+        return choice.masked_fill(rank > capacity, experts).flatten(0, 1)
 
     def _corrected(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """scores (B*S,experts) -> the best with e_score_correction_bias, and their indices, both (B*S,C)."""

@@ -555,6 +555,16 @@ UNSUPPORTED = [
     ("blenderbot-small", {"extra_pos_embeddings": 2}, "extra_pos_embeddings=2"),
     ("dpr", {"is_decoder": True}, "is_decoder=True"),
     ("plbart", {"normalize_before": True}, "normalize_before=True"),
+    ("switch_transformers", {"router_dtype": "bfloat16"}, "router_dtype='bfloat16'"),
+    ("switch_transformers", {"dense_act_fn": "gated-gelu"}, "dense_act_fn 'gated-gelu'"),
+    ("bigbird_pegasus", {"attention_type": "sparse"}, "attention_type='sparse'"),
+    ("splinter", {"architectures": ["SplinterForPreTraining"]}, "it answers every [QUESTION] of a text"),
+    (
+        "splinter",
+        {"position_embedding_type": "relative_key"},
+        "position_embedding_type='relative_key' is not",
+    ),
+    ("mvp", {"use_prompt": True}, "use_prompt=True"),
     ("bert-generation", {"is_decoder": False}, "is_decoder=False"),
     ("rembert", {"is_decoder": True}, "is_decoder=True"),
     ("roformer", {"rotary_value": True}, "rotary_value=True"),
@@ -605,6 +615,31 @@ UNSUPPORTED = [
     ("vision-encoder-decoder", {"decoder": SINUSOIDAL}, "use_learned_position_embeddings=False"),
     ("vision-encoder-decoder", {"decoder": SEEN}, "a gpt2 with cross_attention_hidden_size 36"),
 ]
+
+
+LEFT_OUT = {
+    "canine": "characters by hashes",
+    "fsmt": "sacremoses",
+    "granite_speech": "Q-Former over windows, and the adapter",
+    "granite_speech_plus": "joined outputs of several layers",
+    "kosmos-2": "a mask, not a token",
+    "kosmos-2.5": "a mask, not a token",
+    "led": "a mask of global tokens",
+    "longt5": "within blocks of tokens",
+    "luke": "entities beside tokens",
+    "nllb-moe": "two experts of each layer alone",
+    "pegasus_x": "learned global tokens",
+    "prophetnet": "several tokens",
+    "t5gemma2": "in one softmax",
+}
+
+
+@pytest.mark.parametrize("model_type", LEFT_OUT)
+def test_a_model_that_is_left_out_says_why(model_type, copy_of):
+    message = error(UnsupportedError, copy_of("bert", model_type=model_type))
+    assert f"model_type '{model_type}' is not supported: " in message
+    assert LEFT_OUT[model_type] in message
+    assert "export --traced" in message
 
 
 @pytest.mark.parametrize(("model_type", "config", "named"), UNSUPPORTED, ids=[row[2] for row in UNSUPPORTED])

@@ -23,6 +23,7 @@ UNREAD = {
     **{(name, "multiple-choice"): "its scores pass through the labels" for name in ("xlm", "flaubert")},
     ("big_bird", "question-answering"): "it hides the question, and has a layer of its own",
     ("xlnet", "multiple-choice"): "it reads the last place, padding or not, and graphs no row alone",
+    ("splinter", "pretraining"): "it answers every question's token of a text, and no task does",
     ("roformer", "multiple-choice"): "it reads the last place, padding or not: a score depends on its batch",
     ("mbart", "text-classification"): WRAPPED,
     ("mbart", "question-answering"): WRAPPED,
@@ -149,7 +150,17 @@ UNREAD = {
     },
     **{
         (name, "text-generation"): ALONE
-        for name in ("bart", "blenderbot", "blenderbot-small", "marian", "mbart", "pegasus", "plbart")
+        for name in (
+            "bart",
+            "blenderbot",
+            "blenderbot-small",
+            "marian",
+            "mbart",
+            "pegasus",
+            "plbart",
+            "mvp",
+            "bigbird_pegasus",
+        )
     },
 }
 
@@ -164,8 +175,9 @@ def heads() -> dict[tuple[str, str], tuple[str, ...]]:
         ours = families.module(model_type).TASKS
         known = {name for classes in ours.values() for name in classes}
         for task in TASKS.values():
-            mapping = getattr(transformers, task.judge(model_type))._model_mapping._model_mapping
-            classes = mapping.get(model_type, ())
+            judge = getattr(transformers, task.judge(model_type))
+            mapping = getattr(judge, "_model_mapping", None)  # None of a class that no AutoModel loads
+            classes = mapping._model_mapping.get(model_type, ()) if mapping is not None else judge.__name__
             classes = (classes,) if isinstance(classes, str) else classes
             other = task.name in (
                 *("image-feature-extraction", "zero-shot-audio-classification"),

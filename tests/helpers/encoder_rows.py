@@ -177,6 +177,11 @@ TOWERS = [
 
 SCALED = {"scale_embedding": True, "activation_function": "relu"}
 
+BIG_PEGASUS = "BigBirdPegasusForConditionalGeneration"
+SPARSE = {"attention_type": "block_sparse", "block_size": 3, "use_bias": True}
+SWITCH = "SwitchTransformersForConditionalGeneration"
+OTHER_SWITCH = {"tie_word_embeddings": False, "router_bias": True, "num_sparse_encoder_layers": 4}
+CROWDED = {"expert_capacity": 3, "num_experts": 3}
 BARTS = [
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE),
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED),
@@ -186,6 +191,28 @@ BARTS = [
     Row("umt5", "UMT5ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
     *labelled("umt5"),
     Row("plbart", "PLBartForConditionalGeneration", TRANSLATE),
+    Row("switch_transformers", SWITCH, TRANSLATE),
+    Row("switch_transformers", SWITCH, TRANSLATE, "not tied, a biased router", OTHER_SWITCH),
+    Row("switch_transformers", SWITCH, TRANSLATE, "crowded", CROWDED),
+    Row("switch_transformers", "SwitchTransformersEncoderModel", FEATURES),
+    Row("switch_transformers", "SwitchTransformersEncoderModel", FEATURES, "crowded", CROWDED),
+    Row("splinter", "SplinterModel", FEATURES),
+    Row("splinter", "SplinterForQuestionAnswering", ANSWER),
+    Row(
+        "splinter",
+        "SplinterForQuestionAnswering",
+        ANSWER,
+        "another question's token",
+        {"question_token_id": 9},
+    ),
+    Row("bigbird_pegasus", BIG_PEGASUS, TRANSLATE),
+    Row("bigbird_pegasus", BIG_PEGASUS, TRANSLATE, "sparse from 34 tokens on, biases", SPARSE),
+    Row("bigbird_pegasus", "BigBirdPegasusForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("bigbird_pegasus", "BigBirdPegasusForQuestionAnswering", ANSWER),
+    Row("mvp", "MvpForConditionalGeneration", TRANSLATE),
+    Row("mvp", "MvpForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED),
+    Row("mvp", "MvpForSequenceClassification", CLASSIFY, "5 labels", LABELS),
+    Row("mvp", "MvpForQuestionAnswering", ANSWER),
 ]
 
 NORMED, GATED_RELU = {"code": QK_NORM}, {"feed_forward_type": "reglu"}

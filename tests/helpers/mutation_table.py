@@ -7,11 +7,13 @@ import tiny_checkpoint
 
 from helpers import mutations as common
 from helpers import mutations_of_anchors as anchors
+from helpers import mutations_of_answers as answers
 from helpers import mutations_of_bottlenecks as bottlenecks
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_convolutions as convolutions
 from helpers import mutations_of_crossed_images as crossed
+from helpers import mutations_of_crowds as crowds
 from helpers import mutations_of_delta_rules as delta
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_described_segments as described
@@ -52,8 +54,9 @@ from helpers import mutations_of_streams as streams
 from helpers import mutations_of_tasks as tasks
 from helpers import mutations_of_transforms as transforms
 from helpers import mutations_of_windows as windows
-from helpers.encoder_rows import NORMED
+from helpers.encoder_rows import CROWDED, NORMED, SWITCH
 from helpers.row import (
+    ANSWER,
     CLASSIFY,
     CONVERSE,
     DEPTH,
@@ -67,6 +70,7 @@ from helpers.row import (
     SOUNDS,
     SPEAKER,
     TIME_DELAYS,
+    TRANSLATE,
     Row,
 )
 from helpers.rows import GEMMA4_DENSE, GEMMA4_EXPERTS, REFINED_MAP
@@ -96,6 +100,10 @@ OVER_DINOV2 = {
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "switch_transformers, crowded": Row(
+        "switch_transformers", SWITCH, TRANSLATE, "room for 3 tokens", CROWDED
+    ),
+    "splinter, answers": Row("splinter", "SplinterForQuestionAnswering", ANSWER),
     "blip, questions": Row("blip", "BlipForQuestionAnswering", CONVERSE),
     "xlm, labels": Row("xlm", "XLMForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     "dab-detr, patterns": Row(
@@ -647,6 +655,10 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.ignore_mask,
         common.shift_positions,
     ),
+    ("bigbird_pegasus", "static", "encoder_model"): (common.shift_positions, common.unscaled_embedding),
+    ("bigbird_pegasus", "dynamic", "decoder_model"): (common.ignore_mask, common.other_gelu),
+    ("mvp", "static", "encoder_model"): (common.shift_positions, common.other_layer_s_cross_weights),
+    ("mvp", "dynamic", "decoder_model"): (common.ignore_mask, common.drop_head_bias),
     ("marian", "dynamic", "encoder_model"): (
         common.unscaled_embedding,
         family.halves_of_sinusoids,
@@ -654,6 +666,24 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ("marian", "dynamic", "decoder_model"): (
         common.other_activation,
         common.new_before_past,
+    ),
+    ("switch_transformers, crowded", "static", "encoder_model"): (
+        crowds.room_for_all,
+        crowds.room_for_one_more,
+        crowds.crowds_of_batches,
+        crowds.last_come_first,
+        family.worst_experts,
+    ),
+    ("switch_transformers, crowded", "static", "decoder_model"): (
+        family.worst_experts,
+        common.stale_cross_cache,
+        common.larger_epsilon,
+    ),
+    ("splinter, answers", None, "model"): (
+        family.first_token,
+        answers.no_projection_of_the_question,
+        answers.ends_by_the_start,
+        answers.no_norm_of_tokens,
     ),
     ("vit", None, "model"): (
         family.mark_last,

@@ -33,7 +33,7 @@ PHRASES = {
     r"sought\b": ("named after its value", 0),
     r"dearest\b": ("most expensive", 0),
     r"what (it|they|one|he|she) gives?\b": ("the result", 0),
-    r"so many\b": ("that number of", 7),
+    r"so many\b": ("that number of", 6),
     r"stand(s|ing)? (before|behind|beside)\b": ("precedes, follows", 5),
     r"towers? of (texts|images)\b": ("text encoder, image encoder", 0),
     r"looks? (ahead|back)\b": ("causal", 0),

@@ -23,6 +23,7 @@ KINDS = {
     "ConvBertTokenizer": ("words", BERT),
     "DPRQuestionEncoderTokenizer": ("words", BERT),
     "MPNetTokenizer": ("words", ["<s>", "<pad>", "</s>", "[UNK]", "<mask>"]),
+    "SplinterTokenizer": ("words", [*BERT, "[QUESTION]", "."]),
     "RobertaTokenizer": ("bytes", ROBERTA),
     "BartTokenizer": ("bytes", ROBERTA),
     "BlenderbotTokenizer": ("bytes", ROBERTA),

@@ -89,7 +89,17 @@ ELSEWHERE |= {"wav2vec2-conformer": 2 * 2 * 48 - (48 * 12 * 6 + 6 + 48) - 48}
 ELSEWHERE |= {"speech-encoder-decoder": -(48 + 6)}
 # Before a decoder, an encoder's pooler, and all token types but the first, in both.
 ELSEWHERE |= {"encoder-decoder": -(48 * 49 + 2 * 48), "vision-encoder-decoder": -48 * 49}
-BARTS = ("bart", "blenderbot", "blenderbot-small", "mbart", "marian", "pegasus", "plbart")
+BARTS = (
+    "bart",
+    "blenderbot",
+    "blenderbot-small",
+    "mbart",
+    "marian",
+    "pegasus",
+    "plbart",
+    "mvp",
+    "bigbird_pegasus",
+)
 ELSEWHERE |= dict.fromkeys(BARTS, tiny_checkpoint.VOCAB)
 
 # Component -> the original's names of its parameters.

@@ -182,6 +182,9 @@ CONTRADICTIONS = {
     "kind 'tokens' with 0 labels": lambda: HeadSpec(HeadKind.TOKENS, tied=False),
     "kind 'none' with 3 labels": lambda: HeadSpec(labels=3),
     "kind 'tokens' with 3 labels, tied=True": lambda: HeadSpec(HeadKind.TOKENS, labels=3),
+    "spans beside a question with activation None": lambda: HeadSpec(
+        HeadKind.SPANS, tied=False, labels=2, pick=Pick.FIRST_EOS, eos_token_id=3
+    ),
     "a span has 2 ends, not 3": lambda: HeadSpec(HeadKind.SPANS, tied=False, labels=3),
     "a choice has 1 score, not 3": lambda: HeadSpec(HeadKind.CHOICES, tied=False, labels=3),
     "kind 'tokens' picks no token": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, pick=Pick.LAST),
@@ -209,6 +212,11 @@ CONTRADICTIONS = {
     "head_gates is True without gated_output": lambda: dataclasses.replace(CAUSAL, head_gates=True),
     "sum_eps is 0": lambda: ExpertsSpec(FEED, 3, 2, sum_eps=0.0),
     "token_size is 0": lambda: ExpertsSpec(FEED, 3, 2, token_size=0),
+    "capacity is 0": lambda: ExpertsSpec(FEED, 3, 1, capacity=0),
+    "capacity is 4 with top_k 2": lambda: ExpertsSpec(FEED, 3, 2, capacity=4),
+    "capacity with causal attention": lambda: dataclasses.replace(
+        DECODER.blocks[0], feed_forward=ExpertsSpec(FEED, 3, 1, capacity=4)
+    ),
     "jitter is 0": lambda: ExpertsSpec(FEED, 3, 2, jitter=0.0),
     "jitter is 0.1 with corrected=True": lambda: ExpertsSpec(FEED, 3, 2, corrected=True, jitter=0.1),
     "1 experts from 1 groups of 1": lambda: ExpertsSpec(FEED, 3, 1, num_groups=3, corrected=True),
@@ -221,7 +229,7 @@ CONTRADICTIONS = {
     ),
     "LatentAttentionSpec: q_lora_rank is 0": lambda: dataclasses.replace(LATENT, q_lora_rank=0),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
-    "needs a plain block: expected one of post, pre, parallel, sandwich, res-post, False and none": lambda: (
+    "needs a plain block: expected one of post, pre, parallel, sandwich, res-post, and False": lambda: (
         dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.DOUBLE_POST)
     ),
     "can leave its first norm out": lambda: dataclasses.replace(BLOCK, skip_attention_norm=True),

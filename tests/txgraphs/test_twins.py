@@ -699,6 +699,22 @@ def test_router(normalised, bias):
     assert (share.sum(axis=1) > 0.999).all() == normalised
 
 
+@pytest.mark.parametrize("capacity", [1, 2, 9])
+def test_router_with_limited_capacity(capacity):
+    """Later tokens of a row get a number that no expert has."""
+    spec = replace(EXPERTS, top_k=1, normalised=False, capacity=capacity)
+    module, x = txmodels.experts.Router(spec), random(B, 8, W)
+    _, choice = check(module, partial(txgraphs.experts.router, spec), x)
+    every = replace(spec, capacity=None)
+    free = txmodels.experts.Router(every)
+    free.load_state_dict(module.state_dict())
+    with torch.no_grad():
+        _, wanted = free(x)
+    for row, wishes in zip(choice.reshape(B, 8).tolist(), wanted.view(B, 8).tolist(), strict=True):
+        for place, (got, wish) in enumerate(zip(row, wishes, strict=True)):
+            assert got == (wish if wishes[:place].count(wish) < capacity else 5)
+
+
 @pytest.mark.parametrize("normalised", [True, False])
 def test_router_of_sigmoids(normalised):
     """As the original's: experts are picked by their scores, since sigmoids of large ones are equal."""
@@ -1326,3 +1342,20 @@ def test_span_head(bias):
     module = txmodels.heads.spans.SpanHead(spec, W)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
     check(module, partial(txgraphs.heads.spans.span_head, spec), random(B, S, W))
+
+
+@pytest.mark.parametrize("kind", [NormKind.LAYER, NormKind.RMS])
+def test_span_head_beside_a_question(kind):
+    spec = HeadSpec(
+        HeadKind.SPANS,
+        tied=False,
+        activation=Activation.GELU,
+        norm=NormSpec(W, 1e-5, kind),
+        labels=2,
+        pick=Pick.FIRST_EOS,
+        eos_token_id=3,
+    )
+    module = txmodels.heads.spans.QuestionSpanHead(spec, W)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
+    ids = torch.tensor([[1, 3, 2, 3], [5, 4, 4, 3], [1, 2, 4, 5]])  # two questions, one, none
+    check(module, partial(txgraphs.heads.spans.question_span_head, spec), random(3, 4, W), ids)

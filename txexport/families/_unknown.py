@@ -7,15 +7,32 @@ from difflib import get_close_matches
 RECIPE = "docs/contributing/family.md in the repository describes how to add one"
 # Model types that are left out on purpose, and why.
 REFUSED = {
+    "canine": "it reads characters by hashes, and joins them by strided convolutions",
+    "fsmt": "its tokenizer needs sacremoses, and encoder and decoder have vocabularies of their own",
+    "granite_speech": "its encoder of sounds attends in blocks, with a Q-Former over windows, and the "
+    "adapter of published ones is on for sounds alone",
+    "granite_speech_plus": "its encoder of sounds attends in blocks, with a Q-Former over windows of the "
+    "joined outputs of several layers",
+    "kosmos-2": "a mask, not a token, says where images stand, and its decoder adds positions to them",
+    "kosmos-2.5": "a mask, not a token, says where images stand, and its decoder adds positions to them",
     "layoutlmv2": "detectron2, which is no published package, computes its images, and LayoutXLM's; layoutlm "
-    "and layoutlmv3 read pages without it"
+    "and layoutlmv3 read pages without it",
+    "led": "its encoder has Longformer's attention, and takes a mask of global tokens beside a text",
+    "longt5": "its encoder attends within blocks of tokens, and to sums of them",
+    "luke": "it reads entities beside tokens, each at the mean of its tokens' positions",
+    "nllb-moe": "its class in transformers reads two experts of each layer alone, so there is nothing right "
+    "to compare with",
+    "pegasus_x": "its encoder attends within blocks that are shifted every second layer, and to learned "
+    "global tokens",
+    "prophetnet": "each position predicts several tokens, by streams of attention of their own",
+    "t5gemma2": "its decoder attends to its tokens and to the encoder's vectors in one softmax",
 }
 
 
 def advice(model_type: str, names: Sequence[str]) -> str:
     """The reason, or the families among `names` with the most similar names, as the end of a sentence."""
     if model_type in REFUSED:
-        return f": {REFUSED[model_type]}"
+        return f": {REFUSED[model_type]}; export --traced tries other classes of transformers"
     close = get_close_matches(model_type, names, n=2, cutoff=0.6)
     stem = re.split(r"[-_\d]", model_type)[0]
     kin = [name for name in names if len(stem) > 2 and name.startswith(stem)]

@@ -22,16 +22,10 @@ NAMING = bert.NAMING
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     """The architecture that config.json describes.
 
-    The original switches block sparse attention off up to `longest` tokens. Longer inputs would attend to
-    random blocks, and are refused.
+    Longer inputs would attend to random blocks, and are refused.
     """
-    longest = None
-    if config.text("attention_type", "block_sparse") != "original_full":
-        config.expect(attention_type="block_sparse")
-        blocks = 5 + 2 * config.integer("num_random_blocks", 3)
-        longest = blocks * config.integer("block_size", 64)
     positions = config.integer("max_position_embeddings", 4096)
-    position = PositionSpec(PositionKind.LEARNED, positions, longest=longest)
+    position = PositionSpec(PositionKind.LEARNED, positions, longest=longest(config))
     activation = config.activation("hidden_act", "gelu_new")
     dense = activation if task == "text-classification" else Activation.TANH
     base = bert.encoder_spec(config, task, names, position, activation, activation=activation, sequence=dense)
@@ -42,6 +36,15 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     scale = stack.hidden_size**0.5 if config.flag("rescale_embeddings", False) else 1.0
     stack = replace(stack, embedding=replace(stack.embedding, scale=scale), blocks=(block,))
     return replace(base, encoder=stack)
+
+
+def longest(config: Config) -> int | None:
+    """The most tokens that the original reads without block sparse attention; None where it has none."""
+    if config.text("attention_type", "block_sparse") == "original_full":
+        return None
+    config.expect(attention_type="block_sparse")
+    blocks = 5 + 2 * config.integer("num_random_blocks", 3)
+    return blocks * config.integer("block_size", 64)
 
 
 def table(spec: EncoderSpec) -> Table:

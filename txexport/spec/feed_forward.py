@@ -88,6 +88,8 @@ class ExpertsSpec:
     - `expert_scale`: a learned number for each expert multiplies its weights.
     - `token_size`: the width of a token, where experts read a projection of it, and another one restores the
       width of their sum (NVIDIA 2025, LatentMoE). The router and the shared expert read the token.
+    - `capacity`: the most tokens of a row that an expert takes, in their order, padding counted. Later ones
+      get no expert (Fedus et al. 2021, 2.2).
     """
 
     expert: FeedForwardSpec
@@ -108,11 +110,18 @@ class ExpertsSpec:
     sigmoid: bool = False
     expert_scale: bool = False
     token_size: int | None = None
+    capacity: int | None = None
 
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale", "sum_eps")
         if self.token_size is not None:
             positive(self, "token_size")
+        if self.capacity is not None:
+            positive(self, "capacity")
+            if self.top_k != 1:
+                raise SpecError(
+                    f"ExpertsSpec: capacity is {self.capacity} with top_k {self.top_k}; expected 1"
+                )
         if self.top_k > self.num_experts:
             cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
             raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")

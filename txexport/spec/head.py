@@ -49,7 +49,8 @@ class HeadSpec:
     is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
     `boxes`, `masks` or `object_masks`, the last of them "no object", or of `instance_masks`, without it. A
     head of `depth` has no labels; one of `segments` scores them for the places of a map, and one of a `pose`
-    has a map for each.
+    has a map for each. Of SPANS that pick FIRST_EOS, the scores of a token are products with the vector of
+    the question's token, whose id is `eos_token_id` (Ram et al. 2021, 3.2).
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -92,6 +93,11 @@ class HeadSpec:
             raise SpecError(f"HeadSpec: kind '{self.kind}' with {described}; expected {expected}")
         if self.kind == HeadKind.SPANS and self.labels != 2:
             raise SpecError(f"HeadSpec: a span has 2 ends, not {self.labels}")
+        if self.beside_question and (self.activation is None or self.norm is None or self.bias):
+            raise SpecError(
+                f"HeadSpec: spans beside a question with activation {self.activation}, norm {self.norm} and "
+                f"bias {self.bias}; expected both, and False"
+            )
         if self.kind == HeadKind.CHOICES and self.labels != 1:
             raise SpecError(f"HeadSpec: a choice has 1 score, not {self.labels}")
         self._check_dense_layer()
@@ -125,13 +131,15 @@ class HeadSpec:
             )
 
     def _check_pick(self) -> None:
-        if not self.scores_sequence and (self.pick != Pick.FIRST or self.pad_token_id is not None):
+        picks = self.pick != Pick.FIRST and not self.beside_question
+        if not self.scores_sequence and (picks or self.pad_token_id is not None):
             raise SpecError(
                 f"HeadSpec: a head of kind '{self.kind}' picks no token; pick is '{self.pick}' and "
                 f"pad_token_id {self.pad_token_id}, expected '{Pick.FIRST}' and None"
             )
-        if (self.pick == Pick.LAST_EOS) != (self.eos_token_id is not None):
-            expected = f"an id with '{Pick.LAST_EOS}', and None with another"
+        marked = self.pick == Pick.LAST_EOS or self.beside_question
+        if marked != (self.eos_token_id is not None):
+            expected = f"an id with '{Pick.LAST_EOS}' or spans beside a question, and None with another"
             raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}; expected {expected}")
         if self.pick == Pick.MEAN_AFTER_DENSE and self.activation is None:
             raise SpecError(
@@ -180,6 +188,11 @@ class HeadSpec:
         if self.registers:
             return self.registers
         return self.pad_token_id if self.eos_token_id is None else self.eos_token_id
+
+    @property
+    def beside_question(self) -> bool:
+        """True where spans are scored beside the vector of a question's token."""
+        return self.kind == HeadKind.SPANS and self.pick == Pick.FIRST_EOS
 
     @property
     def least(self) -> int:

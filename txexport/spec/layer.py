@@ -125,14 +125,17 @@ class BlockSpec:
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
                 f"'{NormPlacement.PRE}': only a pre-norm block can leave its first norm out"
             )
-        crossed = self.cross_attention is not None
         mixed = isinstance(self.feed_forward, ExpertsSpec)
-        plain = [one for one in NormPlacement if one != NormPlacement.DOUBLE_POST]
-        if mixed and (self.placement not in plain or crossed or self.layer_scale):
+        crowded = isinstance(self.feed_forward, ExpertsSpec) and self.feed_forward.capacity is not None
+        if crowded and isinstance(self.attention, AttentionSpec) and self.attention.causal:
             raise SpecError(
-                f"BlockSpec: experts with placement '{self.placement}', layer_scale={self.layer_scale} and "
-                f"{'a' if crossed else 'no'} cross attention; a mixture of experts needs a plain "
-                f"block: expected one of {', '.join(plain)}, False and none"
+                "BlockSpec: capacity with causal attention; expected None, as tokens may come one by one"
+            )
+        plain = [one for one in NormPlacement if one != NormPlacement.DOUBLE_POST]
+        if mixed and (self.placement not in plain or self.layer_scale):
+            raise SpecError(
+                f"BlockSpec: experts with placement '{self.placement}' and layer_scale={self.layer_scale}; a "
+                f"mixture of experts needs a plain block: expected one of {', '.join(plain)}, and False"
             )
         if isinstance(self.feed_forward, DenseAndExpertsSpec) and (
             self.placement != NormPlacement.SANDWICH or self.layer_scale

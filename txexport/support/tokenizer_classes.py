@@ -130,11 +130,12 @@ _ROWS = {  # by name, without "Tokenizer"
     "RemBert": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "rembert"),
     "Roberta": _row(
         ROBERTA,
-        "bart clap data2vec-text florence2 lilt longformer roberta roberta-prelayernorm",
+        "bart clap data2vec-text florence2 lilt longformer mvp roberta roberta-prelayernorm",
         aliases="Bart LED Longformer Mvp",
     ),
     "Siglip2": _row("<bos> <eos> <unk> - <pad> - <mask>", "siglip2"),
-    "T5": _row("- </s> <unk> - <pad> - -", "mt5 t5"),
+    "Splinter": _row(BERT, "splinter", more={"question_token": "[QUESTION]"}),
+    "T5": _row("- </s> <unk> - <pad> - -", "mt5 switch_transformers t5"),
     "Whisper": _row(GPT2, "whisper"),
     "XGLM": _row("<s> </s> <unk> </s> <pad> <s> -", "xglm"),
     "XLMRoberta": _row(ROBERTA, "gte jina_embeddings_v3 xlm-roberta"),
@@ -159,9 +160,9 @@ _ROWS = {  # by name, without "Tokenizer"
 }
 _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FSMT FastSpeech2Conformer
 GPTNeoXJapanese GPTSw3 Lasr Luke MLuke Mgpstr MyT5 Nougat Perceiver
-Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
+Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC"""
-_GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo
+_GENERIC_MODELS = """bigbird_pegasus ernie4_5 ernie4_5_moe flex_olmo
 glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
 granitemoeshared hyperclovax jamba llava llava_next minimax_m2 ministral3 mistral mistral3 mixtral modernbert
 modernbert-decoder nemotron olmo2 olmo3 olmo_hybrid phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral

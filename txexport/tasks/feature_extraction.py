@@ -7,6 +7,7 @@ from txexport.tasks.task import VECTOR, Method, Task
 LATE_INTERACTION = ("embed_tokens", "rerank")
 # Model types whose AutoModel would load the decoder too.
 ENCODERS = dict.fromkeys(("t5", "mt5", "umt5", "t5gemma"), "AutoModelForTextEncoding")
+ENCODERS["switch_transformers"] = "SwitchTransformersEncoderModel"  # which no AutoModel loads
 
 METHODS = (Method("embed", ("text",), "embedding", VECTOR),)
 ROWS = (

@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from txexport.spec import HeadSpec
 from txgraphs._component import Body
-from txgraphs._nodes import Received
+from txgraphs._nodes import Place, Received
 from txgraphs.activation import activation
 from txgraphs.linear import linear, project
 from txgraphs.norm import norm
@@ -16,7 +16,7 @@ Tokens = tuple[ir.Value | None, ir.Value | None]
 Word = Callable[[], Received]  # the word embedding (V,W) of the stack, for a tied head
 
 
-def transformed(spec: HeadSpec, g: Body, x: ir.Value) -> ir.Value:
+def transformed(spec: HeadSpec, g: Body | Place, x: ir.Value) -> ir.Value:
     """x (...,W) as the input of the projection: of the same width, or factored."""
     if spec.activation is not None:
         x = g.call(activation(spec.activation), linear(spec.dense_bias, g / "dense", x))

@@ -21,6 +21,7 @@ WORD_PIECE = {
     "MobileBert",
     "SqueezeBert",
     "MPNet",
+    "Splinter",
 }
 UNIGRAM = {
     "Albert",

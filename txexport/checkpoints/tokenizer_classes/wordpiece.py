@@ -15,6 +15,14 @@ AROUND = template(
     "cls_token",
     "sep_token",
 )
+QUESTION, STOP = "question_token", "stop"
+ASKED, ASKED_BEHIND = (
+    template("{cls_token}:0 $A:0 {sep_token}:0", pair, "cls_token", "sep_token", QUESTION, STOP)
+    for pair in (
+        "{cls_token}:0 $A:0 {question_token} {stop} {sep_token}:0 $B:1 {sep_token}:1",
+        "{cls_token}:0 $A:0 {sep_token}:0 $B:1 {question_token} {stop} {sep_token}:1",
+    )
+)
 
 
 def _build(settings: Settings, file: TokenizerFile, tokens: dict, post: Post) -> Built:
@@ -49,6 +57,18 @@ def bert_of_file(settings: Settings, file: TokenizerFile) -> Built:
     return Built(file.tokenizer, settings.tokens("BertTokenizer"), post=AROUND)
 
 
+def splinter(settings: Settings, file: TokenizerFile) -> Built:
+    """SplinterTokenizer, which puts [QUESTION] and a full stop behind the first of two texts.
+
+    With padding on the left it puts them behind the second.
+    """
+    tokens = settings.tokens("SplinterTokenizer")
+    question = settings.named.setdefault(QUESTION, "[QUESTION]")
+    ahead = settings.get("padding_side", "right") == "right"
+    around = ASKED if ahead else ASKED_BEHIND
+    return _build(settings, file, tokens | {QUESTION: question, STOP: "."}, around)
+
+
 def dpr(settings: Settings, file: TokenizerFile) -> Built:
     """DPR's tokenizers, which always lowercase."""
     values = {name: value for name, value in settings.values.items() if name != "do_lower_case"}
@@ -62,5 +82,6 @@ CLASSES: dict[str, Callable[[Settings, TokenizerFile], Built]] = {
     "DPRQuestionEncoderTokenizer": dpr,
     "DPRReaderTokenizer": dpr,
     "MPNetTokenizer": mpnet,
+    "SplinterTokenizer": splinter,
 }
 OF_FILE: dict[str, Callable[[Settings, TokenizerFile], Built]] = {"ConvBertTokenizer": bert_of_file}

@@ -21,6 +21,7 @@ from txexport.parts.heads import (
     pose,
     segments,
 )
+from txexport.parts.heads.spans import EACH, QUESTION
 from txexport.parts.inputs import input_of
 from txexport.parts.part import Readout, Shape, View
 from txexport.parts.vectors import parameters as vector
@@ -80,6 +81,7 @@ class Encoder:
             *[Readout("vector", pool=pool)] * (spec.vector is not None),
             *[Readout("next_sentence")] * (spec.next_sentence is not None),
             *[Readout("distilled")] * spec.distilled,
+            *[Readout(f"head.{QUESTION}")] * spec.head.beside_question,
             self._head(spec),
         )
 
@@ -89,6 +91,8 @@ class Encoder:
             _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight"),
             spec.encoder,
         )
+        if spec.head.beside_question:
+            return replace(readout, owner=f"head.{EACH}")
         if spec.head.neck is not None and isinstance(stack.embedding, PatchSpec):
             size, grid = stack.hidden_size, stack.embedding.grid
             if isinstance(spec.head.depth, DepthSpec):
