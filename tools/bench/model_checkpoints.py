@@ -130,7 +130,13 @@ MAMBA2_130M = {
     "head_dim": 64,
     "n_groups": 1,
 }
-IMAGE_TOKENS = {49_190: "<image>", 49_189: "<fake_token_around_image>", 49_152: "<global-img>"}
+IMAGE_TOKENS = {
+    "smolvlm": {49_190: "<image>", 49_189: "<fake_token_around_image>", 49_152: "<global-img>"},
+    "qwen2_vl": {
+        **{151_652: "<|vision_start|>", 151_653: "<|vision_end|>"},
+        **{151_655: "<|image_pad|>", 151_656: "<|video_pad|>"},
+    },
+}
 SMOLVLM_256M = {
     "vision_config": {
         "hidden_size": 768,
@@ -153,6 +159,22 @@ SMOLVLM_256M = {
     "scale_factor": 4,
     "image_token_id": 49_190,
 }
+# Qwen2-VL 2B with 4 of its 28 layers, and 4 of the 32 of its tower, which fit into memory several times.
+QWEN2_VL_2B = {
+    "vision_config": {"depth": 4, "embed_dim": 1280, "hidden_size": 1536, "num_heads": 16},
+    "text_config": {
+        "vocab_size": 151_936,
+        "hidden_size": 1536,
+        "intermediate_size": 8960,
+        "num_hidden_layers": 4,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 32_768,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+    },
+    **{"vision_start_token_id": 151_652, "vision_end_token_id": 151_653},
+    **{"image_token_id": 151_655, "video_token_id": 151_656},
+}
 # Name -> model type, architecture, changes of its config, kind of case.
 MODELS = {
     "bert": ("bert", "BertModel", {}, "encode"),
@@ -166,6 +188,7 @@ MODELS = {
     "whisper-base": ("whisper", "WhisperForConditionalGeneration", WHISPER_BASE, "transcribe"),
     "whisper-small": ("whisper", "WhisperForConditionalGeneration", WHISPER_SMALL, "transcribe"),
     "smolvlm-256m": ("smolvlm", "SmolVLMForConditionalGeneration", SMOLVLM_256M, "look"),
+    "qwen2-vl-2b-cut": ("qwen2_vl", "Qwen2VLForConditionalGeneration", QWEN2_VL_2B, "look"),
     "segformer-b0": ("segformer", "SegformerForSemanticSegmentation", {"num_labels": 150}, "pixels-512"),
     "depth-anything-small": ("depth_anything", "DepthAnythingForDepthEstimation", DEPTH_SMALL, "pixels-518"),
     "swin-tiny": ("swin", "SwinForImageClassification", {"num_labels": 1000}, "pixels-224"),
@@ -211,14 +234,17 @@ def make(name: str, folder: Path, layers: int | None) -> None:
         special = dict.fromkeys(("bos_token", "pad_token", "eos_token"), "<|endoftext|>")
         special |= {"unk_token": "<3>"}
     size = config.get_text_config().vocab_size
-    names |= IMAGE_TOKENS if kind == "look" else {}
+    names |= IMAGE_TOKENS[model_type] if kind == "look" else {}
     vocabulary = {names.get(i, f"<{i}>"): i for i in range(size)}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<3>"))
     if kind == "look":
         tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        special["additional_special_tokens"] = [*IMAGE_TOKENS.values()]
+        special["additional_special_tokens"] = [*IMAGE_TOKENS[model_type].values()]
     fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
-    if kind == "look":
+    if model_type == "qwen2_vl":
+        images = transformers.Qwen2VLImageProcessorPil(min_pixels=256**2, max_pixels=512**2)
+        images.save_pretrained(folder)  # Qwen2VLProcessor itself needs torchvision, for videos
+    if model_type == "smolvlm":
         edges = {"size": {"longest_edge": 512}, "max_image_size": {"longest_edge": 512}}
         images = transformers.SmolVLMImageProcessorPil(**edges, do_image_splitting=False)
         transformers.Idefics3Processor(images, fast, image_seq_len=64).save_pretrained(folder)

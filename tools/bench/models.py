@@ -7,9 +7,9 @@ python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino
 Shapes are real ones with random weights in float32, generated here: BERT-base, GPT-2 124M, a Qwen2 of
 0.5B, LFM2-350M, Mamba2-130M, T5-small and BART-base, of speech wav2vec2-base, Whisper-base and -small, of
 images SegFormer-B0, Depth Anything small, Swin-tiny, YOLOS-tiny, DETR-R50, RT-DETRv2-R18 and SAM-base, of
-both images and texts SmolVLM-256M; with --layers, of fewer layers. A runtime takes part in every one of
---dtypes that it supports, or in the one that
-follows its name; the first one is the baseline.
+both images and texts SmolVLM-256M and four layers of Qwen2-VL-2B; with --layers, of fewer layers. A runtime
+takes part in every one of --dtypes that it supports, or in the one that follows its name; the first one is
+the baseline.
 Each measurement alternates between the runtimes, after one warm-up run of each, each turn in another
 order; a ratio is the median of the turns' ratios, since machines are slower for seconds at a time. First
 tokens are compared. Every runtime has a process of its own, and takes part where it is installed: here, or

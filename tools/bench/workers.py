@@ -303,7 +303,7 @@ def _runtimes(checkpoint: Path) -> dict[str, Callable]:
     model_type = json.loads((checkpoint / "config.json").read_text())["model_type"]
     if model_type in vision_workers.TASKS:
         return vision_workers.RUNTIMES
-    if model_type == "smolvlm":
+    if model_type in image_text_workers.SHOWN:
         return image_text_workers.RUNTIMES
     return speech_workers.RUNTIMES if model_type in SOUNDS else RUNTIMES
 
