@@ -357,6 +357,12 @@ QWEN3_MOE = LLAMA | {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 28,
 }
+MELLUM = LLAMA | {
+    **{"num_hidden_layers": 4, "head_dim": 10, "sliding_window": 5},
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "mlp_layer_types": ["sparse", "sparse", "dense", "sparse"],
+    **{"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 28},
+}
 DEEPSEEK = LLAMA | {
     "num_hidden_layers": 3,
     "num_attention_heads": 3,
@@ -385,6 +391,7 @@ QWEN2_MOE = QWEN3_MOE | {"shared_expert_intermediate_size": 50}
 LATENT = {name: DEEPSEEK[name] for name in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "v_head_dim")}
 YOUTU = LLAMA | LATENT | {"num_attention_heads": 3, "num_key_value_heads": 3, "qk_rope_head_dim": 8}
 YOUTU |= {"pad_token_id": None}  # whose row of the word embedding transformers sets to 0
+MINICPM3 = YOUTU | {"v_head_dim": None, "scale_depth": 1.1, "dim_model_base": 30}
 GLM4_MOE_LITE = {name: value for name, value in DEEPSEEK.items() if name != "first_k_dense_replace"}
 GLM4_MOE_LITE |= {"mlp_layer_types": ["dense", "sparse", "sparse"]}
 DOTS1 = GLM4_MOE | {
@@ -1216,6 +1223,11 @@ FAMILIES = {
     "ernie4_5_moe": ("Ernie4_5_MoeForCausalLM", ERNIE_MOE),
     "exaone4": ("Exaone4ForCausalLM", EXAONE4),
     "exaone_moe": ("ExaoneMoeForCausalLM", EXAONE_MOE),
+    "exaone": ("LlamaForCausalLM", LLAMA),
+    "internlm3": ("LlamaForCausalLM", LLAMA | {"head_dim": 12}),
+    "iquestcoder": ("LlamaForCausalLM", LLAMA | {"head_dim": 10}),
+    "mellum": ("MellumForCausalLM", MELLUM),
+    "minicpm3": ("MiniCPM3ForCausalLM", MINICPM3),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4_moe": ("Glm4MoeForCausalLM", GLM4_MOE),

@@ -264,6 +264,20 @@ V3_HALVES = {"rope_interleave": False, "attention_bias": True, "norm_topk_prob":
 GLM_4_5 = {"use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2, "routed_scaling_factor": 1.7}
 UNWINDOWED = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "num_hidden_layers": 3} | FULL
 YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
+MINICPM_LONG = (
+    UNTIED | LONG | {"q_lora_rank": None, "v_head_dim": 14, "attention_bias": True, "scale_depth": None}
+)
+INTERNLM_BIASED = {
+    **{"attention_bias": True, "mlp_bias": True},
+    "rope_parameters": {"rope_type": "dynamic", "factor": 6.0, "rope_theta": 5e3},
+}
+MELLUM_FULL = {
+    **{"layer_types": None, "mlp_layer_types": None, "attention_bias": True, "norm_topk_prob": False},
+    "rope_parameters": {
+        "full_attention": CARD,
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
+    },
+}
 DOTS = {"n_group": 5, "topk_group": 2, "norm_topk_prob": True, "routed_scaling_factor": 1.7}
 NORTH = {
     **{"expert_selection_fn": "sigmoid", "num_shared_experts": 0, "rms_norm_eps": 1e-3},
@@ -519,6 +533,22 @@ DECODERS = [
     Row("exaone_moe", "ExaoneMoeForCausalLM", GENERATE),
     Row("exaone_moe", "ExaoneMoeForCausalLM", GENERATE, "groups, some dense layers, tied", EXAONE_EXPERTS),
     Row("exaone_moe", "ExaoneMoeModel", FEATURES, slow=True),
+    Row("exaone", "LlamaForCausalLM", GENERATE),
+    Row("exaone", "LlamaForCausalLM", GENERATE, "biases, tied", TIED | {"attention_bias": True}),
+    Row("exaone", "LlamaModel", FEATURES, slow=True),
+    Row("internlm3", "LlamaForCausalLM", GENERATE),
+    Row("internlm3", "LlamaForCausalLM", GENERATE, "biases, dynamic, tied", TIED | INTERNLM_BIASED),
+    Row("internlm3", "LlamaModel", FEATURES, slow=True),
+    Row("iquestcoder", "LlamaForCausalLM", GENERATE),
+    Row("iquestcoder", "LlamaForCausalLM", GENERATE, "tied", TIED),
+    Row("iquestcoder", "LlamaModel", FEATURES, slow=True),
+    Row("mellum", "MellumForCausalLM", GENERATE),
+    Row("mellum", "MellumForCausalLM", GENERATE, "full attention, yarn, biases, tied", TIED | MELLUM_FULL),
+    Row("mellum", "MellumModel", FEATURES, slow=True),
+    Row("minicpm3", "MiniCPM3ForCausalLM", GENERATE),
+    Row("minicpm3", "MiniCPM3ForCausalLM", GENERATE, "longrope, whole queries, untied", MINICPM_LONG),
+    Row("minicpm3", "MiniCPM3ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
+    Row("minicpm3", "MiniCPM3Model", FEATURES, slow=True),
     Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE),
     Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE, "one group, halves", GLM_FLASH),
     Row("glm4_moe_lite", "Glm4MoeLiteModel", FEATURES, slow=True),
