@@ -507,6 +507,13 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ),
     ("cohere2_moe", "static", "model"): (family.worst_experts, common.wider_window),
     ("flex_olmo", "static", "model"): (family.swap_experts,),
+    ("mellum", "static", "model"): (family.swap_experts, common.wider_window),
+    ("minicpm3", "static", "model"): (
+        family.drop_positions_of_latents,
+        family.latents_not_turned,
+        common.unscaled_embedding,
+        common.unscaled_logits,
+    ),
     ("granite_swa", "static", "model"): (
         family.drop_sinks,
         family.local_for_global,

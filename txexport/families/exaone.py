@@ -7,7 +7,7 @@ from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = {
     "text-generation": ("LlamaForCausalLM", "ExaoneForCausalLM"),
-    "feature-extraction": ("LlamaModel", "ExaoneModel"),
+    "feature-extraction": ("LlamaModel",),
 }
 
 PUBLISHED = {
@@ -31,6 +31,7 @@ ALIASES = {
     "activation_function": "hidden_act",
 }
 PUBLISHED_WITH_CODE = True
+ORIGINAL_OF = "llama"
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:

@@ -6,12 +6,13 @@ from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = {
     "text-generation": ("LlamaForCausalLM", "InternLM3ForCausalLM"),
-    "feature-extraction": ("LlamaModel", "InternLM3Model"),
+    "feature-extraction": ("LlamaModel",),
 }
 
 NAMING = llama.NAMING
 ALIASES = {"qkv_bias": "attention_bias", "bias": "mlp_bias"}
 PUBLISHED_WITH_CODE = True
+ORIGINAL_OF = "llama"
 table = llama.table
 
 

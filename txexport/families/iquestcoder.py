@@ -6,11 +6,12 @@ from txexport.spec import DecoderSpec, EncoderSpec
 
 TASKS = {
     "text-generation": ("LlamaForCausalLM", "IQuestCoderForCausalLM"),
-    "feature-extraction": ("LlamaModel", "IQuestCoderModel"),
+    "feature-extraction": ("LlamaModel",),
 }
 
 NAMING = llama.NAMING
 PUBLISHED_WITH_CODE = True
+ORIGINAL_OF = "llama"
 table = llama.table
 
 
