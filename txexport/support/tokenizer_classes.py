@@ -161,9 +161,9 @@ _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FS
 GPTNeoXJapanese GPTSw3 Lasr Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5 Splinter
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC"""
-_GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe
-granitemoehybrid granitemoeshared hyperclovax internlm3 iquestcoder jamba llava llava_next minicpm3
-minimax_m2 ministral3 mistral mistral3 mixtral modernbert modernbert-decoder nemotron olmo2 olmo3
+_GENERIC_MODELS = """ernie4_5 ernie4_5_moe flex_olmo glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite
+granitemoe granitemoehybrid granitemoeshared hyperclovax internlm3 iquestcoder jamba llava llava_next
+minicpm3 minimax_m2 ministral3 mistral mistral3 mixtral modernbert modernbert-decoder nemotron olmo2 olmo3
 olmo_hybrid phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
