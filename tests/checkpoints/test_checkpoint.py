@@ -194,6 +194,20 @@ UNSUPPORTED = [
     ("lilt", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key' is not"),
     ("layoutlmv3", {"text_embed": False}, "text_embed=False is not supported"),
     ("layoutlmv3", {"patch_size": [4, 2]}, "patch_size [4, 2] is not supported; expected squares"),
+    *(
+        ("llama", {"model_type": name}, f"model_type '{name}' is not supported: {reason}")
+        for name, reason in (
+            ("bitnet", "its published weights have three values"),
+            ("deepseek_v32", "an indexer with a cache of its own"),
+            ("doge", "scores of the values mask keys"),
+            ("glm_moe_dsa", "an indexer with a cache of its own"),
+            ("kimi_linear", "its delta rules decay every channel"),
+            ("recurrent_gemma", "transformers keeps its states in the layers"),
+            ("rwkv", "it keeps a maximum, a numerator and a denominator"),
+            ("zamba", "layers share one block of attention"),
+            ("zamba2", "layers share one block of attention"),
+        )
+    ),
     ("layoutlmv3", {"model_type": "layoutlmv2"}, "model_type 'layoutlmv2' is not supported: detectron2"),
     ("florence2", {"text_config": {"model_type": "mbart"}}, "model_type='mbart' is not supported"),
     ("florence2", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
