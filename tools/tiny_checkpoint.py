@@ -357,6 +357,16 @@ QWEN3_MOE = LLAMA | {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 28,
 }
+LLAMA4 = LLAMA | {
+    **{"num_hidden_layers": 4, "head_dim": 10, "no_rope_layer_interval": 2, "attention_chunk_size": 6},
+    **{
+        "intermediate_size": 28,
+        "intermediate_size_mlp": 70,
+        "num_local_experts": 5,
+        "num_experts_per_tok": 2,
+    },
+    **{"moe_layers": [1, 2], "floor_scale": 5},
+}
 MELLUM = LLAMA | {
     **{"num_hidden_layers": 4, "head_dim": 10, "sliding_window": 5},
     "layer_types": ["sliding_attention", "full_attention"] * 2,
@@ -1226,6 +1236,8 @@ FAMILIES = {
     "exaone": ("LlamaForCausalLM", LLAMA),
     "internlm3": ("LlamaForCausalLM", LLAMA | {"head_dim": 12}),
     "iquestcoder": ("LlamaForCausalLM", LLAMA | {"head_dim": 10}),
+    "llama4_text": ("Llama4ForCausalLM", LLAMA4),
+    "llama4": ("Llama4ForConditionalGeneration", {"text_config": LLAMA4}),
     "mellum": ("MellumForCausalLM", MELLUM),
     "minicpm3": ("MiniCPM3ForCausalLM", MINICPM3),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 8}),
@@ -1419,7 +1431,12 @@ WIDE = (
     "conditional_detr",
 )
 # Models whose other parts the library cannot build without timm, and the text model within.
-WITHIN = {"gemma3n": "gemma3n_text"}
+WITHIN = {"gemma3n": "gemma3n_text", "llama4": "llama4_text"}
+# How the names of the text model begin, alone and within, and a tensor of an encoder beside it.
+INNER_NAMES = {
+    "gemma3n": ("model.", "model.language_model.", "model.vision_tower.weight"),
+    "llama4": ("", "language_model.", "vision_model.weight"),
+}
 OF_DIVIDED = "modality_router.weight"  # its input is divided by its width
 # One-dimensional tensors that multiply.
 SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale", "correct_output_scale")
@@ -1502,10 +1519,9 @@ def save(folder: Path, model_type: str, architecture: str | None = None, seed: i
 def _wrap(folder: Path, model_type: str) -> None:
     """Rewrite a text model as that within a published checkpoint, beside a tensor of an encoder."""
     file, config = folder / "model.safetensors", folder / "config.json"
-    tensors = {
-        name.replace("model.", "model.language_model.", 1): one for name, one in load_file(file).items()
-    }
-    save_file(tensors | {"model.vision_tower.weight": torch.ones(3)}, file, {"format": "pt"})
+    alone, within, other = INNER_NAMES[model_type]
+    tensors = {name.replace(alone, within, 1): one for name, one in load_file(file).items()}
+    save_file(tensors | {other: torch.ones(3)}, file, {"format": "pt"})
     named = {"model_type": model_type, "architectures": [FAMILIES[model_type][0]]}
     text = {key: value for key, value in json.loads(config.read_text()).items() if key != "architectures"}
     config.write_text(json.dumps(named | {"text_config": text}))

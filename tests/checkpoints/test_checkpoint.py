@@ -386,6 +386,13 @@ UNSUPPORTED = [
     ("internlm3", {"qkv_bias": True}, "mlp_bias=False"),
     ("iquestcoder", {"clip_qkv": 8.0}, "clip_qkv=8.0"),
     ("iquestcoder", {"use_sliding_window": True}, "use_sliding_window=True"),
+    ("llama4_text", {"layer_types": ["sliding_attention"] * 4}, "layer_types"),
+    (
+        "llama4_text",
+        {"no_rope_layers": [1, 0, 2, 1]},
+        "'no_rope_layers' is [1, 0, 2, 1], expected 0 or 1 for 4",
+    ),
+    ("llama4_text", {"moe_layers": [4]}, "'moe_layers' is [4], expected numbers from 0 of 4 layers"),
     ("mellum", {"layer_types": ["chunked_attention"] * 4}, "layer_types"),
     ("mellum", {"mlp_layer_types": ["dense"]}, "mlp_layer_types"),
     ("minicpm3", {"mlp_bias": True}, "mlp_bias=True"),

@@ -267,6 +267,16 @@ YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
 MINICPM_LONG = (
     UNTIED | LONG | {"q_lora_rank": None, "v_head_dim": 14, "attention_bias": True, "scale_depth": None}
 )
+LLAMA4_PLAIN = TIED | {
+    **{"attention_bias": True, "use_qk_norm": False, "moe_layers": None, "num_experts_per_tok": 1},
+    **{
+        "attn_temperature_tuning": False,
+        "layer_types": ["full_attention"] * 4,
+        "no_rope_layers": [0, 1, 1, 1],
+    },
+    "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e3, "factor": 8.0, "low_freq_factor": 1.0}
+    | {"high_freq_factor": 4.0, "original_max_position_embeddings": 20},
+}
 INTERNLM_BIASED = {
     **{"attention_bias": True, "mlp_bias": True},
     "rope_parameters": {"rope_type": "dynamic", "factor": 6.0, "rope_theta": 5e3},
@@ -542,6 +552,12 @@ DECODERS = [
     Row("iquestcoder", "LlamaForCausalLM", GENERATE),
     Row("iquestcoder", "LlamaForCausalLM", GENERATE, "tied", TIED),
     Row("iquestcoder", "LlamaModel", FEATURES, slow=True),
+    Row("llama4_text", "Llama4ForCausalLM", GENERATE),
+    Row(
+        "llama4_text", "Llama4ForCausalLM", GENERATE, "experts everywhere, without norms, tied", LLAMA4_PLAIN
+    ),
+    Row("llama4_text", "Llama4TextModel", FEATURES, slow=True),
+    Row("llama4", "Llama4ForConditionalGeneration", GENERATE, "the text model within"),
     Row("mellum", "MellumForCausalLM", GENERATE),
     Row("mellum", "MellumForCausalLM", GENERATE, "full attention, yarn, biases, tied", TIED | MELLUM_FULL),
     Row("mellum", "MellumModel", FEATURES, slow=True),
