@@ -357,6 +357,11 @@ QWEN3_MOE = LLAMA | {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 28,
 }
+DBRX = IDS | {
+    **{"vocab_size": VOCAB, "d_model": 48, "n_heads": 6, "n_layers": 2, "max_seq_len": 40},
+    "attn_config": {"kv_n_heads": 2, "clip_qkv": 0.4, "rope_theta": 1e4},
+    "ffn_config": {"ffn_hidden_size": 28, "moe_num_experts": 5, "moe_top_k": 2},
+}
 LLAMA4 = LLAMA | {
     **{"num_hidden_layers": 4, "head_dim": 10, "no_rope_layer_interval": 2, "attention_chunk_size": 6},
     **{
@@ -1236,6 +1241,7 @@ FAMILIES = {
     "exaone": ("LlamaForCausalLM", LLAMA),
     "internlm3": ("LlamaForCausalLM", LLAMA | {"head_dim": 12}),
     "iquestcoder": ("LlamaForCausalLM", LLAMA | {"head_dim": 10}),
+    "dbrx": ("DbrxForCausalLM", DBRX),
     "llama4_text": ("Llama4ForCausalLM", LLAMA4),
     "llama4": ("Llama4ForConditionalGeneration", {"text_config": LLAMA4}),
     "mellum": ("MellumForCausalLM", MELLUM),

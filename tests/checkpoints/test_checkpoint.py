@@ -386,6 +386,14 @@ UNSUPPORTED = [
     ("internlm3", {"qkv_bias": True}, "mlp_bias=False"),
     ("iquestcoder", {"clip_qkv": 8.0}, "clip_qkv=8.0"),
     ("iquestcoder", {"use_sliding_window": True}, "use_sliding_window=True"),
+    ("dbrx", {"ffn_config": {"moe_normalize_expert_weights": 2.0}}, "moe_normalize_expert_weights=2.0"),
+    ("dbrx", {"ffn_config": {"ffn_act_fn": {"name": "gelu", "approximate": "tanh"}}}, "approximate='tanh'"),
+    (
+        "dbrx",
+        {"attn_config": {"clip_qkv": None, "rope_theta": 1e4}},
+        "attn_config has no clip_qkv, expected a",
+    ),
+    ("dbrx", {"tie_word_embeddings": True}, "tie_word_embeddings=True"),
     ("llama4_text", {"layer_types": ["sliding_attention"] * 4}, "layer_types"),
     (
         "llama4_text",

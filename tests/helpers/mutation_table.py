@@ -517,6 +517,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         streams.norms_before_turns,
     ),
     ("llama4_text", "dynamic", "model"): (chunks.past_chunks_before_too, streams.growth_one_earlier),
+    ("dbrx", "static", "model"): (family.swap_experts, chunks.unclipped_queries),
     ("mellum", "static", "model"): (family.swap_experts, common.wider_window),
     ("minicpm3", "static", "model"): (
         family.drop_positions_of_latents,

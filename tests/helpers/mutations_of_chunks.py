@@ -1,4 +1,4 @@
-"""Mutations of Llama 4: chunks of tokens, and experts of weighted tokens."""
+"""Mutations of Llama 4 and DBRX: chunks of tokens, experts of weighted tokens, clipped projections."""
 
 from helpers.graph_edits import become, constant, drop, function, node, set_constant
 
@@ -33,3 +33,8 @@ def unturned_queries_of_one_size(model):
     bodies = [one for one in model.functions if one.name.startswith("cached_attention")]
     for grown in [part for body in bodies for part in body.node if part.name == "grown"]:
         drop(grown)
+
+
+def unclipped_queries(model):
+    """Queries that are not clipped."""
+    drop(node(function(model, "cached_attention"), "Max"))

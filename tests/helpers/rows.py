@@ -267,6 +267,15 @@ YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
 MINICPM_LONG = (
     UNTIED | LONG | {"q_lora_rank": None, "v_head_dim": 14, "attention_bias": True, "scale_depth": None}
 )
+DBRX_PLAIN = {
+    "attn_config": {"kv_n_heads": 3, "clip_qkv": 0.9, "rope_theta": 777},
+    "ffn_config": {
+        "moe_normalize_expert_weights": None,
+        "moe_num_experts": 4,
+        "ffn_act_fn": {"name": "gelu"},
+    },
+    "rope_parameters": {"rope_type": "default", "rope_theta": 5e3},
+}
 LLAMA4_PLAIN = TIED | {
     **{"attention_bias": True, "use_qk_norm": False, "moe_layers": None, "num_experts_per_tok": 1},
     **{
@@ -552,6 +561,9 @@ DECODERS = [
     Row("iquestcoder", "LlamaForCausalLM", GENERATE),
     Row("iquestcoder", "LlamaForCausalLM", GENERATE, "tied", TIED),
     Row("iquestcoder", "LlamaModel", FEATURES, slow=True),
+    Row("dbrx", "DbrxForCausalLM", GENERATE),
+    Row("dbrx", "DbrxForCausalLM", GENERATE, "not normalised, another base", DBRX_PLAIN),
+    Row("dbrx", "DbrxModel", FEATURES, slow=True),
     Row("llama4_text", "Llama4ForCausalLM", GENERATE),
     Row(
         "llama4_text", "Llama4ForCausalLM", GENERATE, "experts everywhere, without norms, tied", LLAMA4_PLAIN

@@ -99,7 +99,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "DistilBert": _row(BERT),
     "FNet": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "fnet", types=True),
     "Funnel": _row(XLNET),
-    "GPT2": _row(GPT2, "codegen gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
+    "GPT2": _row(GPT2, "codegen dbrx gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
     "GPTNeoX": _row(
         "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -",
         "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe",
