@@ -41,7 +41,7 @@ def causal_mask(reach: Reach, attention_mask: Tensor, input_ids: Tensor, order: 
     query_positions = torch.arange(length, device=attention_mask.device) + first  # (S)
     past = key_positions <= query_positions[:, None]  # (S, T)
     mask = keys & past  # (B, 1, S, T)
-    if reach.chunked:
+    if reach.window is not None and reach.chunked:
         chunks = torch.div(order, reach.window, rounding_mode="trunc")  # (B, T)
         mask = mask & (chunks[:, first:, None] == chunks[:, None, :])[:, None]
     elif reach.window is not None:
@@ -59,7 +59,7 @@ def cache_mask(reach: Reach, places: Tensor, past_k: Tensor) -> Tensor:
     slots = torch.arange(past_k.shape[2], device=past_k.device)  # (C)
     own = places[:, :, None]  # (B, S, 1)
     seen = slots <= own  # (B, S, C)
-    if reach.chunked:
+    if reach.window is not None and reach.chunked:
         chunk = torch.div(own, reach.window, rounding_mode="trunc")  # (B, S, 1)
         seen = seen & (chunk == torch.div(slots, reach.window, rounding_mode="trunc"))
     elif reach.window is not None:

@@ -15,7 +15,8 @@ REFUSED = {
     "doge": "scores of the values mask keys (dynamic mask attention); export --traced takes its class",
     "glm_moe_dsa": INDEXED,
     "kimi_linear": "its delta rules decay every channel of a key by itself",
-    "recurrent_gemma": "transformers keeps its states in the layers of the model, where beams lose them",
+    "recurrent_gemma": "transformers keeps its states in the layers of the model, so that a prompt of one "
+    "token reads those of the text before",
     "rwkv": "it keeps a maximum, a numerator and a denominator of its past (WKV) in place of keys",
     "zamba": SHARED,
     "zamba2": SHARED,
