@@ -105,13 +105,6 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "efficientnet": EFFICIENT,
     "align": {"vision_config": EFFICIENT},
     "fun_asr_nano_encoder": {"num_stacked_frames": 1},
-        "vision_config": {
-            "intermediate_size": 128,
-            "projector_input_dim": 32,
-            "projector_output_dim": 32,
-            "vision_output_dim": 32,
-        }
-    },
     "lw_detr_vit": {"image_size": 64, "patch_size": 4, "num_windows": 4, "num_windows_side": 2},
     "muse_spark_audio": {"patch_sizes": [10, 5, 4, 2]},
     "tvp": {"max_img_size": 224},
