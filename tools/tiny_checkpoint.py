@@ -1525,8 +1525,8 @@ def save(folder: Path, model_type: str, architecture: str | None = None, seed: i
 def _wrap(folder: Path, model_type: str) -> None:
     """Rewrite a text model as that within a published checkpoint, beside a tensor of an encoder."""
     file, config = folder / "model.safetensors", folder / "config.json"
-    alone, within, other = INNER_NAMES[model_type]
-    tensors = {name.replace(alone, within, 1): one for name, one in load_file(file).items()}
+    prefix, within, other = INNER_NAMES[model_type]
+    tensors = {name.replace(prefix, within, 1): one for name, one in load_file(file).items()}
     save_file(tensors | {other: torch.ones(3)}, file, {"format": "pt"})
     named = {"model_type": model_type, "architectures": [FAMILIES[model_type][0]]}
     text = {key: value for key, value in json.loads(config.read_text()).items() if key != "architectures"}

@@ -2,7 +2,8 @@
 
 import onnx_ir as ir
 
-from txexport.spec import Factored, LowRankAttentionSpec, Reach
+from txexport.spec import Factored, LowRankAttentionSpec
+from txexport.spec.attention import Reach
 from txgraphs._component import Body, component
 from txgraphs.attention import merge, split
 from txgraphs.linear import linear

@@ -4,7 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
-from txexport.spec import Reach
+from txexport.spec.attention import Reach
 from txgraphs import domain, op
 
 

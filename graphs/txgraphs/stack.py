@@ -13,7 +13,6 @@ from txexport.spec import (
     MaskedAttentionSpec,
     PageBiasSpec,
     PositionedAttentionSpec,
-    Reach,
     RelativeSpec,
     RelativeVectorsSpec,
     RotarySpec,
@@ -22,6 +21,7 @@ from txexport.spec import (
     StackSpec,
     TextStackSpec,
 )
+from txexport.spec.attention import Reach
 from txgraphs._graph import Graph
 from txgraphs.disentangled_attention import relative_vectors
 from txgraphs.fourier_mixing import fourier_tables

@@ -9,12 +9,12 @@ from txexport.spec import (
     AlibiSpec,
     BlockSpec,
     PatchBiasAttentionSpec,
-    Reach,
     RelativeSpec,
     RoundedAlibiSpec,
     SignalStackSpec,
     TextStackSpec,
 )
+from txexport.spec.attention import Reach
 from txmodels.block import EncoderBlock
 from txmodels.conformer_block import ConformerBlock, distance_context
 from txmodels.inputs import signal_embedding

@@ -3,7 +3,8 @@
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from txexport.spec import Factored, LowRankAttentionSpec, Reach
+from txexport.spec import Factored, LowRankAttentionSpec
+from txexport.spec.attention import Reach
 from txmodels.attention import merge, split
 from txmodels.linear import Linear
 from txmodels.mask import causal_mask, padding_mask

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from txexport.spec import Reach
+from txexport.spec.attention import Reach
 
 
 def padding_mask(attention_mask: Tensor, input_ids: Tensor) -> Tensor:

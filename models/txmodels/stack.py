@@ -13,7 +13,6 @@ from txexport.spec import (
     MaskedAttentionSpec,
     PageBiasSpec,
     PositionedAttentionSpec,
-    Reach,
     RelativeSpec,
     RelativeVectorsSpec,
     RotarySpec,
@@ -21,6 +20,7 @@ from txexport.spec import (
     SinusoidVectorsSpec,
     TextStackSpec,
 )
+from txexport.spec.attention import Reach
 from txmodels.disentangled_attention import RelativeVectors
 from txmodels.fourier_mixing import fourier_tables
 from txmodels.inputs.tokens import Embedding

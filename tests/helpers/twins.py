@@ -13,7 +13,7 @@ from txmodels.mask import cache_mask
 from txmodels.position import positions
 
 from txexport.formats import FLOAT32
-from txexport.spec import Reach
+from txexport.spec.attention import Reach
 
 ABSENT = None
 EVERYTHING = Reach(None)

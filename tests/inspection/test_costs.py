@@ -43,10 +43,10 @@ from txexport.spec import (
     PerformerAttentionSpec,
     PositionKind,
     PositionSpec,
-    Reach,
     StridedAttentionSpec,
     TextStackSpec,
 )
+from txexport.spec.attention import Reach
 from txexport.spec.lengths import behind
 
 

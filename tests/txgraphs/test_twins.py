@@ -119,7 +119,6 @@ from txexport.spec import (
     PositionKind,
     PositionNorm,
     PositionSpec,
-    Reach,
     RelativeSpec,
     RotarySpec,
     RoundedAlibiSpec,
@@ -131,6 +130,7 @@ from txexport.spec import (
     WaveformStemSpec,
     parameters,
 )
+from txexport.spec.attention import Reach
 
 B, S, P, C, E, W, N, H, F, V = 3, 5, 4, 12, 6, 24, 4, 6, 50, 31
 
@@ -714,7 +714,7 @@ def test_experts_of_weighted_tokens():
     spec = replace(EXPERTS, normalised=False, sigmoid=True, weighted_inputs=True)
     spec = replace(spec, shared=network, shared_gated=False)
     module, x = txmodels.experts.Experts(spec), random(B, S, W)
-    found, *_ = check(module, partial(txgraphs.experts.experts, spec), x)
+    result, *_ = check(module, partial(txgraphs.experts.experts, spec), x)
     original = Llama4TextMoe(
         Llama4TextConfig(hidden_size=W, intermediate_size=F, num_local_experts=5, num_experts_per_tok=2)
     )
@@ -728,7 +728,7 @@ def test_experts_of_weighted_tokens():
     original.load_state_dict(state)
     with torch.no_grad():
         expected, _ = original(x)
-    assert found == pytest.approx(expected.view(B, S, W).numpy(), abs=1e-5)
+    assert result == pytest.approx(expected.view(B, S, W).numpy(), abs=1e-5)
 
 
 @pytest.mark.parametrize("normalised", [True, False])

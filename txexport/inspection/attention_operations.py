@@ -30,7 +30,6 @@ from txexport.spec import (
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     PositionedAttentionSpec,
-    Reach,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
     RotatedInputAttentionSpec,
@@ -44,6 +43,7 @@ from txexport.spec import (
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
+from txexport.spec.attention import Reach
 
 CROSSED = {"decoder": "encoder", "encoder": "vision"}  # the stack that each attends to
 Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec

@@ -5,7 +5,7 @@ independent of checkpoints, weights and graphs.
 """
 
 from txexport.spec.anchor_stack import AnchorStackSpec
-from txexport.spec.attention import AttentionSpec, Reach
+from txexport.spec.attention import AttentionSpec
 from txexport.spec.bottleneck import BottleneckSpec
 from txexport.spec.boxes import BoxesSpec, EdgesSpec, QualitySpec
 from txexport.spec.conditional_stack import ConditionalStackSpec
@@ -271,7 +271,6 @@ __all__ = [
     "QueryLayersSpec",
     "QueryPoolingSpec",
     "QueryStackSpec",
-    "Reach",
     "ReducedAttentionSpec",
     "RelativeKeyAttentionSpec",
     "RelativeSpec",
