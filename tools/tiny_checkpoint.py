@@ -357,6 +357,27 @@ QWEN3_MOE = LLAMA | {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 28,
 }
+DBRX = IDS | {
+    **{"vocab_size": VOCAB, "d_model": 48, "n_heads": 6, "n_layers": 2, "max_seq_len": 40},
+    "attn_config": {"kv_n_heads": 2, "clip_qkv": 0.4, "rope_theta": 1e4},
+    "ffn_config": {"ffn_hidden_size": 28, "moe_num_experts": 5, "moe_top_k": 2},
+}
+LLAMA4 = LLAMA | {
+    **{"num_hidden_layers": 4, "head_dim": 10, "no_rope_layer_interval": 2, "attention_chunk_size": 6},
+    **{
+        "intermediate_size": 28,
+        "intermediate_size_mlp": 70,
+        "num_local_experts": 5,
+        "num_experts_per_tok": 2,
+    },
+    **{"moe_layers": [1, 2], "floor_scale": 5},
+}
+MELLUM = LLAMA | {
+    **{"num_hidden_layers": 4, "head_dim": 10, "sliding_window": 5},
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "mlp_layer_types": ["sparse", "sparse", "dense", "sparse"],
+    **{"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 28},
+}
 DEEPSEEK = LLAMA | {
     "num_hidden_layers": 3,
     "num_attention_heads": 3,
@@ -385,6 +406,7 @@ QWEN2_MOE = QWEN3_MOE | {"shared_expert_intermediate_size": 50}
 LATENT = {name: DEEPSEEK[name] for name in ("q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "v_head_dim")}
 YOUTU = LLAMA | LATENT | {"num_attention_heads": 3, "num_key_value_heads": 3, "qk_rope_head_dim": 8}
 YOUTU |= {"pad_token_id": None}  # whose row of the word embedding transformers sets to 0
+MINICPM3 = YOUTU | {"v_head_dim": None, "scale_depth": 1.1, "dim_model_base": 30}
 GLM4_MOE_LITE = {name: value for name, value in DEEPSEEK.items() if name != "first_k_dense_replace"}
 GLM4_MOE_LITE |= {"mlp_layer_types": ["dense", "sparse", "sparse"]}
 DOTS1 = GLM4_MOE | {
@@ -1230,6 +1252,14 @@ FAMILIES = {
     "ernie4_5_moe": ("Ernie4_5_MoeForCausalLM", ERNIE_MOE),
     "exaone4": ("Exaone4ForCausalLM", EXAONE4),
     "exaone_moe": ("ExaoneMoeForCausalLM", EXAONE_MOE),
+    "exaone": ("LlamaForCausalLM", LLAMA),
+    "internlm3": ("LlamaForCausalLM", LLAMA | {"head_dim": 12}),
+    "iquestcoder": ("LlamaForCausalLM", LLAMA | {"head_dim": 10}),
+    "dbrx": ("DbrxForCausalLM", DBRX),
+    "llama4_text": ("Llama4ForCausalLM", LLAMA4),
+    "llama4": ("Llama4ForConditionalGeneration", {"text_config": LLAMA4}),
+    "mellum": ("MellumForCausalLM", MELLUM),
+    "minicpm3": ("MiniCPM3ForCausalLM", MINICPM3),
     "glm": ("GlmForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4": ("Glm4ForCausalLM", LLAMA | {"head_dim": 8}),
     "glm4_moe": ("Glm4MoeForCausalLM", GLM4_MOE),
@@ -1422,7 +1452,12 @@ WIDE = (
     "conditional_detr",
 )
 # Models whose other parts the library cannot build without timm, and the text model within.
-WITHIN = {"gemma3n": "gemma3n_text"}
+WITHIN = {"gemma3n": "gemma3n_text", "llama4": "llama4_text"}
+# How the names of the text model begin, alone and within, and a tensor of an encoder beside it.
+INNER_NAMES = {
+    "gemma3n": ("model.", "model.language_model.", "model.vision_tower.weight"),
+    "llama4": ("", "language_model.", "vision_model.weight"),
+}
 OF_DIVIDED = "modality_router.weight"  # its input is divided by its width
 # One-dimensional tensors that multiply.
 SCALES = ("weight", "layer_scalar", "router.scale", "per_expert_scale", "correct_output_scale")
@@ -1506,10 +1541,9 @@ def save(folder: Path, model_type: str, architecture: str | None = None, seed: i
 def _wrap(folder: Path, model_type: str) -> None:
     """Rewrite a text model as that within a published checkpoint, beside a tensor of an encoder."""
     file, config = folder / "model.safetensors", folder / "config.json"
-    tensors = {
-        name.replace("model.", "model.language_model.", 1): one for name, one in load_file(file).items()
-    }
-    save_file(tensors | {"model.vision_tower.weight": torch.ones(3)}, file, {"format": "pt"})
+    prefix, within, other = INNER_NAMES[model_type]
+    tensors = {name.replace(prefix, within, 1): one for name, one in load_file(file).items()}
+    save_file(tensors | {other: torch.ones(3)}, file, {"format": "pt"})
     named = {"model_type": model_type, "architectures": [FAMILIES[model_type][0]]}
     text = {key: value for key, value in json.loads(config.read_text()).items() if key != "architectures"}
     config.write_text(json.dumps(named | {"text_config": text}))

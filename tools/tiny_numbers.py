@@ -105,20 +105,11 @@ NUMBERS: dict[str, dict[str, Any]] = {
     "efficientnet": EFFICIENT,
     "align": {"vision_config": EFFICIENT},
     "fun_asr_nano_encoder": {"num_stacked_frames": 1},
-    "llama4": {
-        "vision_config": {
-            "intermediate_size": 128,
-            "projector_input_dim": 32,
-            "projector_output_dim": 32,
-            "vision_output_dim": 32,
-        }
-    },
     "lw_detr_vit": {"image_size": 64, "patch_size": 4, "num_windows": 4, "num_windows_side": 2},
     "muse_spark_audio": {"patch_sizes": [10, 5, 4, 2]},
     "tvp": {"max_img_size": 224},
     "vipllava": {"vision_feature_layers": [-1, -2]},
     "xmod": {"default_language": "en_XX"},
-    "dbrx": {"attn_config": {"rope_theta": 10000.0}},
     "sam_hq": {"prompt_encoder_config": {"image_embedding_size": 4}, "vision_config": {"num_pos_feats": 16}},
     "sam3_tracker": {"vision_config": {"backbone_feature_sizes": [[16, 16], [8, 8], [4, 4]]}},
     "sapiens2": {"num_key_value_heads_per_layer": [4, 4], "num_key_value_attention_heads": 4},

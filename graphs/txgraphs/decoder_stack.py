@@ -232,9 +232,9 @@ def _slot_masks(
         for kind in kinds
         if isinstance(kind, MaskedAttentionSpec) and (all_read or not kind.maskless_static)
     ]
-    for window in dict.fromkeys(kind.window for kind in read):
-        kind = grouped_cache_mask(window, bounded, graph.captured) if together else cache_mask(window)
-        masks[window] = graph.call(kind, places, past_k, *together, name="mask")  # (B, 1, S, C)
+    for reach in dict.fromkeys(kind.reach for kind in read):
+        mask = grouped_cache_mask(reach.window, bounded, graph.captured) if together else cache_mask(reach)
+        masks[reach] = graph.call(mask, places, past_k, *together, name="mask")  # (B, 1, S, C)
     if spec.relative is None or not layers:
         return [masks] * len(layers)
     slots = op.Unsqueeze(op.Range(0, op.Squeeze(op.Shape(past_k, start=2, end=3)), 1), [0])  # (1, C)
@@ -263,13 +263,13 @@ def _over_past(
         new = op.Slice(order, length, op.Shape(order, start=1, end=2), [1])  # (B, S)
         groups = graph.call(prefix_groups, new, prefix_lengths, name="groups")  # (B, S)
     masks: Masks = {}
-    for window in dict.fromkeys(kind.window for kind in masked_attentions(spec)):
+    for reach in dict.fromkeys(kind.reach for kind in masked_attentions(spec)):
         if groups is None:
-            seen = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
+            seen = graph.call(causal_mask(reach), attention_mask, input_ids, order, name="mask")
         else:
-            kind = grouped_causal_mask(window, prefix_lengths is None)
+            kind = grouped_causal_mask(reach.window, prefix_lengths is None)
             seen = graph.call(kind, attention_mask, order, groups, name="mask")
-        masks[window] = seen  # (B, 1, S, T)
+        masks[reach] = seen  # (B, 1, S, T)
     layers = range(spec.num_layers)
     return position_ids, biased_masks(spec, graph, "decoder", masks, position_ids, order, layers)
 

@@ -69,14 +69,14 @@ def encoder(
     linear = isinstance(spec.relative, AlibiSpec | RoundedAlibiSpec)
     apart = op.Sub(op.CumSum(attention_mask, 1), 1) if linear else order  # (B, S)
     masks: Masks = {}
-    for window in dict.fromkeys(kind.window for kind in masked_attentions(spec)):
+    for reach in dict.fromkeys(kind.reach for kind in masked_attentions(spec)):
         if spec.causal:
-            mask = graph.call(causal_mask(window), attention_mask, input_ids, order, name="mask")
-        elif window is not None:
-            mask = graph.call(near_mask(window), attention_mask, input_ids, order, name="mask")
+            mask = graph.call(causal_mask(reach), attention_mask, input_ids, order, name="mask")
+        elif reach.window is not None:
+            mask = graph.call(near_mask(reach.window), attention_mask, input_ids, order, name="mask")
         else:
             mask = graph.call(padding_mask, attention_mask, input_ids, name="mask")
-        masks[window] = mask  # (B, 1, S, S)
+        masks[reach] = mask  # (B, 1, S, S)
     biased = biased_masks(spec, graph, stack, masks, apart, apart, range(spec.num_layers))
     rotations, relative = rotary_context(spec, graph, order), relative_context(spec, graph, stack, inputs)
     relative |= fourier_context(spec, graph, input_ids)

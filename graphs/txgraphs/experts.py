@@ -129,6 +129,10 @@ def expert(
     taken = op.Transpose(op.NonZero(op.Equal(choice, number)), name="taken")  # (R, 2): the rows, and where
     token = op.Slice(taken, zero, one, one, name="token")  # (R, 1)
     rows = op.GatherND(op.Flatten(x, axis=2), token, name="rows")  # (R, W)
+    if spec.weighted_inputs:
+        weight = op.Unsqueeze(op.GatherND(share, taken), one, name="weight")  # (R, 1)
+        fed = feed_forward(spec.expert, g, op.Mul(rows, weight, name="weighted"))  # (R, W)
+        return op.ScatterND(total, token, fed, reduction="add")
     fed = feed_forward(spec.expert, g, rows)  # (R, W)
     weight = op.Unsqueeze(op.GatherND(share, taken), one, name="weight")  # (R, 1)
     total = op.ScatterND(total, token, op.Mul(fed, weight), reduction="add")

@@ -3,6 +3,7 @@
 import onnx_ir as ir
 
 from txexport.spec import Factored, LowRankAttentionSpec
+from txexport.spec.attention import Reach
 from txgraphs._component import Body, component
 from txgraphs.attention import merge, split
 from txgraphs.linear import linear
@@ -34,7 +35,9 @@ def low_rank_attention(
     k = g.call(split, inputs(spec.bias, g / "k", x), heads)
     v = g.call(split, low_rank_linear(spec.bias, g / "v", x), heads)
     if spec.causal:
-        mask = g.call(causal_mask(None), attention_mask, attention_mask, attention_mask)  # (B, 1, S, S)
+        mask = g.call(
+            causal_mask(Reach(None)), attention_mask, attention_mask, attention_mask
+        )  # (B, 1, S, S)
     else:
         mask = g.call(padding_mask, attention_mask, attention_mask)  # (B, 1, S, S)
     mixed = g.call(merge, g.op.Attention(q, k, v, mask, scale=scale), name="mixed")  # (B, S, N*H)

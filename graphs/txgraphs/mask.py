@@ -4,6 +4,7 @@ from functools import cache
 
 from onnxscript import OnnxFunction, script
 
+from txexport.spec.attention import Reach
 from txgraphs import domain, op
 
 
@@ -43,13 +44,14 @@ def near_mask(window: int) -> OnnxFunction:
 
 
 @cache
-def causal_mask(window: int | None) -> OnnxFunction:
+def causal_mask(reach: Reach) -> OnnxFunction:
     """As `padding_mask`, and no query sees a key after itself; the S queries are the last of the T keys.
 
     With a window, it sees only keys whose `order` (B,T) is less than that below its own (Beltagy et al.
-    2020, 3.1).
+    2020, 3.1), or if windows are chunks, only keys of its own.
     """
-    windowed, reach = window is not None, window or 0
+    chunked, size = reach.chunked, reach.window or 0
+    windowed = reach.window is not None and not chunked
 
     @script(domain, default_opset=op)
     def causal_mask(attention_mask, input_ids, order):
@@ -65,7 +67,13 @@ def causal_mask(window: int | None) -> OnnxFunction:
             one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
             late = op.Unsqueeze(op.Slice(order, first, width, one), two)  # (B, S, 1)
             distance = late - op.Unsqueeze(order, one)  # (B, S, T)
-            near = op.Less(distance, op.Constant(value_int=reach))
+            near = op.Less(distance, op.Constant(value_int=size))
+            mask = op.And(mask, op.Unsqueeze(near, op.Constant(value_ints=[1])))
+        if chunked:
+            one, two = op.Constant(value_ints=[1]), op.Constant(value_ints=[2])
+            chunks = order / op.Constant(value_int=size)  # (B, T)
+            late = op.Unsqueeze(op.Slice(chunks, first, width, one), two)  # (B, S, 1)
+            near = op.Equal(late, op.Unsqueeze(chunks, one))  # (B, S, T)
             mask = op.And(mask, op.Unsqueeze(near, op.Constant(value_ints=[1])))
         return mask
 
@@ -73,12 +81,13 @@ def causal_mask(window: int | None) -> OnnxFunction:
 
 
 @cache
-def cache_mask(window: int | None) -> OnnxFunction:
+def cache_mask(reach: Reach) -> OnnxFunction:
     """Of queries at `places` (B,S), past_k (B,K,C,H) -> mask (B,1,S,C) over a static cache.
 
-    A query sees itself and the slots before it, or only window - 1 of them.
+    A query sees itself and the slots before it, or only window - 1 of them, or those of its chunk.
     """
-    windowed, reach = window is not None, window or 0
+    chunked, size = reach.chunked, reach.window or 0
+    windowed = reach.window is not None and not chunked
 
     @script(domain, default_opset=op)
     def cache_mask(places, past_k):
@@ -87,7 +96,10 @@ def cache_mask(window: int | None) -> OnnxFunction:
         own = op.Unsqueeze(places, op.Constant(value_ints=[2]))  # (B, S, 1)
         seen = op.LessOrEqual(slots, own)  # (B, S, C)
         if windowed:
-            seen = op.And(seen, op.Less(own - slots, op.Constant(value_int=reach)))
+            seen = op.And(seen, op.Less(own - slots, op.Constant(value_int=size)))
+        if chunked:
+            chunk = op.Constant(value_int=size)
+            seen = op.And(seen, op.Equal(own / chunk, slots / chunk))
         mask = op.Unsqueeze(seen, op.Constant(value_ints=[1]))  # (B, 1, S, C)
         return mask
 

@@ -105,12 +105,15 @@ def rotation(spec: RotarySpec, dtype: ir.DataType) -> OnnxFunction:
 
 @cache
 def query_growth(spec: QueryGrowthSpec, dtype: ir.DataType) -> OnnxFunction:
-    """positions (B,S) -> the factors of queries (B,S,1), 1 at the first spec.length positions."""
+    """positions (B,S) -> the factors of queries (B,S,1), 1 at the first positions, less than spec.length."""
     rate, one, length = float32(spec.rate), float32(1.0), spec.length
+    early, ahead = spec.ahead > 0, spec.ahead
     kind, narrow = int(dtype), dtype != ir.DataType.FLOAT
 
     @script(domain, default_opset=op)
     def query_growth(positions):
+        if early:
+            positions = positions + op.Constant(value_int=ahead)
         quotients = positions / op.Constant(value_int=length)  # (B, S)
         intervals = op.Cast(op.Unsqueeze(quotients, op.Constant(value_ints=[2])), to=1)  # (B, S, 1)
         grown = op.Log(intervals + op.Constant(value=one)) * op.Constant(value=rate)

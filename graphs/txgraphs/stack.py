@@ -21,6 +21,7 @@ from txexport.spec import (
     StackSpec,
     TextStackSpec,
 )
+from txexport.spec.attention import Reach
 from txgraphs._graph import Graph
 from txgraphs.disentangled_attention import relative_vectors
 from txgraphs.fourier_mixing import fourier_tables
@@ -31,7 +32,7 @@ from txgraphs.position import alibi, query_growth, relative_bias, rotation, roun
 from txgraphs.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, ir.Value | None]
-Masks = dict[int | None, ir.Value]
+Masks = dict[Reach, ir.Value]
 Given = LayerOutputs[ir.Value]
 
 
@@ -55,7 +56,7 @@ def layer_context(
         return relative
     if not isinstance(block.attention, MaskedAttentionSpec):
         return {name: inputs[name] for name in block.attention.token_masks}
-    return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
+    return {"mask": masks.get(block.attention.reach)} | rotations[block.attention.rotary]
 
 
 def embedded(

@@ -194,11 +194,11 @@ class Decoder(Stack):
         """
         slots = torch.arange(past_k.shape[2], device=places.device)[None]  # (1, C)
         masks: Masks = {}
-        for window in {attention.window for attention in self.masked_attentions()}:
+        for reach in {attention.reach for attention in self.masked_attentions()}:
             if together:
-                masks[window] = grouped_cache_mask(window, bounded, places, past_k, *together)
+                masks[reach] = grouped_cache_mask(reach.window, bounded, places, past_k, *together)
             else:
-                masks[window] = cache_mask(window, places, past_k)
+                masks[reach] = cache_mask(reach, places, past_k)
         return self.biased_masks(masks, places, slots)
 
     def _over_past(
@@ -220,12 +220,12 @@ class Decoder(Stack):
         if prefix_lengths is not None:
             groups = prefix_groups(order[:, length:], prefix_lengths)  # (B, S)
         masks: Masks = {}
-        for window in {attention.window for attention in self.masked_attentions()}:
+        for reach in {attention.reach for attention in self.masked_attentions()}:
             if groups is None:
-                masks[window] = causal_mask(window, attention_mask, input_ids, order)  # (B, 1, S, T)
+                masks[reach] = causal_mask(reach, attention_mask, input_ids, order)  # (B, 1, S, T)
             else:
-                masks[window] = grouped_causal_mask(
-                    window, prefix_lengths is None, attention_mask, order, groups
+                masks[reach] = grouped_causal_mask(
+                    reach.window, prefix_lengths is None, attention_mask, order, groups
                 )
         return position_ids, self.biased_masks(masks, position_ids, order)
 

@@ -14,6 +14,7 @@ from txexport.spec import (
     SignalStackSpec,
     TextStackSpec,
 )
+from txexport.spec.attention import Reach
 from txmodels.block import EncoderBlock
 from txmodels.conformer_block import ConformerBlock, distance_context
 from txmodels.inputs import signal_embedding
@@ -70,8 +71,8 @@ class Encoder(Stack):
         linear = isinstance(self.spec.relative, AlibiSpec | RoundedAlibiSpec)
         apart = attention_mask.cumsum(1) - 1 if linear else order  # (B, S)
         masks = {
-            window: self.mask(window, attention_mask, input_ids, order)
-            for window in {attention.window for attention in self.masked_attentions()}
+            reach: self.mask(reach, attention_mask, input_ids, order)
+            for reach in {attention.reach for attention in self.masked_attentions()}
         }
         biased = self.biased_masks(masks, apart, apart)
         rotations = self.rotary_context(order)
@@ -93,12 +94,12 @@ class Encoder(Stack):
         given.last(x, y)
         return y * attention_mask[:, :, None] if self.spec.masked_output else y
 
-    def mask(self, window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
-        """The attention mask (B,1,S,S) of layers with that window."""
+    def mask(self, reach: Reach, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
+        """The attention mask (B,1,S,S) of layers with that reach."""
         if self.spec.causal:
-            return causal_mask(window, attention_mask, input_ids, order)
-        if window is not None:
-            return near_mask(window, attention_mask, input_ids, order)
+            return causal_mask(reach, attention_mask, input_ids, order)
+        if reach.window is not None:
+            return near_mask(reach.window, attention_mask, input_ids, order)
         return padding_mask(attention_mask, input_ids)
 
 

@@ -99,6 +99,7 @@ class Expert(FeedForward):
 
     def __init__(self, spec: ExpertsSpec):
         super().__init__(spec.expert)
+        self.weighted_inputs = spec.weighted_inputs
 
     def forward(  # type: ignore[override]
         self, total: Tensor, x: Tensor, share: Tensor, choice: Tensor, number: Tensor
@@ -107,8 +108,9 @@ class Expert(FeedForward):
         token, place = (choice == number).nonzero(
             as_tuple=True
         )  # (R): the rows routed to it, and the rank of the choice
-        fed = super().forward(x.flatten(0, 1)[token])  # (R, W)
-        total = total.index_add(0, token, fed * share[token, place, None])
+        rows, weight = x.flatten(0, 1)[token], share[token, place, None]  # (R, W), (R, 1)
+        fed = super().forward(rows * weight) if self.weighted_inputs else super().forward(rows) * weight
+        total = total.index_add(0, token, fed)
         return total
 
 

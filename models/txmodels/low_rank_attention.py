@@ -4,6 +4,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from txexport.spec import Factored, LowRankAttentionSpec
+from txexport.spec.attention import Reach
 from txmodels.attention import merge, split
 from txmodels.linear import Linear
 from txmodels.mask import causal_mask, padding_mask
@@ -48,7 +49,7 @@ class LowRankAttention(nn.Module):
         k = split(self.k(x), self.num_heads)
         v = split(self.v(x), self.num_heads)
         if self.causal:
-            mask = causal_mask(None, attention_mask, attention_mask, attention_mask)  # (B, 1, S, S)
+            mask = causal_mask(Reach(None), attention_mask, attention_mask, attention_mask)  # (B, 1, S, S)
         else:
             mask = padding_mask(attention_mask, attention_mask)  # (B, 1, S, S)
         mixed = merge(F.scaled_dot_product_attention(q, k, v, mask))  # (B, S, N*H)

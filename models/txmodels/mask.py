@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from txexport.spec.attention import Reach
+
 
 def padding_mask(attention_mask: Tensor, input_ids: Tensor) -> Tensor:
     """attention_mask (B,T) of 0 and 1, input_ids (B,S) -> mask (B,1,S,T): queries attend to real keys."""
@@ -26,11 +28,11 @@ def near_mask(window: int, attention_mask: Tensor, input_ids: Tensor, order: Ten
     return mask
 
 
-def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
+def causal_mask(reach: Reach, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
     """As `padding_mask`, and causal; the S queries are the last of the T keys.
 
     With a window, a query attends only to keys whose `order` (B,T) is less than that below its own (Beltagy
-    et al. 2020, 3.1).
+    et al. 2020, 3.1), or if windows are chunks, only to keys of its own.
     """
     keys = attention_mask.bool()[:, None, None, :]  # (B, 1, 1, T)
     width, length = attention_mask.shape[1], input_ids.shape[1]
@@ -39,23 +41,29 @@ def causal_mask(window: int | None, attention_mask: Tensor, input_ids: Tensor, o
     query_positions = torch.arange(length, device=attention_mask.device) + first  # (S)
     past = key_positions <= query_positions[:, None]  # (S, T)
     mask = keys & past  # (B, 1, S, T)
-    if window is not None:
+    if reach.window is not None and reach.chunked:
+        chunks = torch.div(order, reach.window, rounding_mode="trunc")  # (B, T)
+        mask = mask & (chunks[:, first:, None] == chunks[:, None, :])[:, None]
+    elif reach.window is not None:
         late = order[:, first:, None]  # (B, S, 1)
         distance = late - order[:, None, :]  # (B, S, T)
-        mask = mask & (distance < window)[:, None]
+        mask = mask & (distance < reach.window)[:, None]
     return mask
 
 
-def cache_mask(window: int | None, places: Tensor, past_k: Tensor) -> Tensor:
+def cache_mask(reach: Reach, places: Tensor, past_k: Tensor) -> Tensor:
     """For queries at the slots `places` (B,S), past_k (B,K,C,H) -> mask (B,1,S,C) over a static cache.
 
-    A query attends to itself and the slots before it, or only to window - 1 of them.
+    A query attends to itself and the slots before it, or only to window - 1 of them, or of its chunk.
     """
     slots = torch.arange(past_k.shape[2], device=past_k.device)  # (C)
     own = places[:, :, None]  # (B, S, 1)
     seen = slots <= own  # (B, S, C)
-    if window is not None:
-        seen = seen & (own - slots < window)
+    if reach.window is not None and reach.chunked:
+        chunk = torch.div(own, reach.window, rounding_mode="trunc")  # (B, S, 1)
+        seen = seen & (chunk == torch.div(slots, reach.window, rounding_mode="trunc"))
+    elif reach.window is not None:
+        seen = seen & (own - slots < reach.window)
     mask = seen[:, None]  # (B, 1, S, C)
     return mask
 

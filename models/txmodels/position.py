@@ -69,8 +69,8 @@ def rotation(spec: RotarySpec, positions: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def query_growth(spec: QueryGrowthSpec, positions: Tensor) -> Tensor:
-    """positions (B,S) -> the factors of queries (B,S,1), 1 at the first spec.length positions."""
-    intervals = torch.div(positions, spec.length, rounding_mode="trunc")[:, :, None]  # (B, S, 1)
+    """positions (B,S) -> the factors of queries (B,S,1), 1 at the first positions, less than spec.length."""
+    intervals = torch.div(positions + spec.ahead, spec.length, rounding_mode="trunc")[:, :, None]  # (B, S, 1)
     growth = torch.log(intervals.float() + 1) * spec.rate + 1  # (B, S, 1)
     return growth
 

@@ -20,6 +20,7 @@ from txexport.spec import (
     SinusoidVectorsSpec,
     TextStackSpec,
 )
+from txexport.spec.attention import Reach
 from txmodels.disentangled_attention import RelativeVectors
 from txmodels.fourier_mixing import fourier_tables
 from txmodels.inputs.tokens import Embedding
@@ -29,7 +30,7 @@ from txmodels.position import RelativeBias, alibi, query_growth, rotation, round
 from txmodels.transformer_xl_attention import other_segments, sinusoid_vectors
 
 Values = dict[str, Tensor | None]
-Masks = dict[int | None, Tensor]
+Masks = dict[Reach, Tensor]
 Given = LayerOutputs[Tensor]
 
 
@@ -68,7 +69,7 @@ class Stack(nn.Module):
                 biases = [table(queries, keys) for table in tables]
             case unknown:
                 assert_never(unknown)
-        layers = [{window: biased_mask(bias, mask) for window, mask in masks.items()} for bias in biases]
+        layers = [{reach: biased_mask(bias, mask) for reach, mask in masks.items()} for bias in biases]
         return layers if len(layers) > 1 else layers * self.spec.num_layers
 
     def masked_attentions(self) -> list[MaskedAttentionSpec]:
@@ -130,4 +131,4 @@ def layer_context(
         return relative
     if not isinstance(block.attention, MaskedAttentionSpec):
         return {name: tokens[name] for name in block.attention.token_masks}
-    return {"mask": masks.get(block.attention.window)} | rotations[block.attention.rotary]
+    return {"mask": masks.get(block.attention.reach)} | rotations[block.attention.rotary]

@@ -10,6 +10,7 @@ from helpers import mutations_of_anchors as anchors
 from helpers import mutations_of_answers as answers
 from helpers import mutations_of_bottlenecks as bottlenecks
 from helpers import mutations_of_checkpoints as checkpoint
+from helpers import mutations_of_chunks as chunks
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_convolutions as convolutions
 from helpers import mutations_of_crossed_images as crossed
@@ -515,6 +516,23 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
     ),
     ("cohere2_moe", "static", "model"): (family.worst_experts, common.wider_window),
     ("flex_olmo", "static", "model"): (family.swap_experts,),
+    ("llama4_text", "static", "model"): (
+        chunks.chunks_before_too,
+        chunks.larger_chunks,
+        chunks.unweighted_tokens,
+        chunks.unturned_queries_of_one_size,
+        streams.growth_one_earlier,
+        streams.norms_before_turns,
+    ),
+    ("llama4_text", "dynamic", "model"): (chunks.past_chunks_before_too, streams.growth_one_earlier),
+    ("dbrx", "static", "model"): (family.swap_experts, chunks.unclipped_queries),
+    ("mellum", "static", "model"): (family.swap_experts, common.wider_window),
+    ("minicpm3", "static", "model"): (
+        family.drop_positions_of_latents,
+        family.latents_not_turned,
+        common.unscaled_embedding,
+        common.unscaled_logits,
+    ),
     ("granite_swa", "static", "model"): (
         family.drop_sinks,
         family.local_for_global,

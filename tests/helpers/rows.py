@@ -264,6 +264,39 @@ V3_HALVES = {"rope_interleave": False, "attention_bias": True, "norm_topk_prob":
 GLM_4_5 = {"use_qk_norm": True, "attention_bias": True, "n_shared_experts": 2, "routed_scaling_factor": 1.7}
 UNWINDOWED = {"rope_parameters": {"rope_type": "default", "rope_theta": 1e4}, "num_hidden_layers": 3} | FULL
 YOUTU_HALVES = {"rope_interleave": False, "q_lora_rank": None}
+MINICPM_LONG = (
+    UNTIED | LONG | {"q_lora_rank": None, "v_head_dim": 14, "attention_bias": True, "scale_depth": None}
+)
+DBRX_PLAIN = {
+    "attn_config": {"kv_n_heads": 3, "clip_qkv": 0.9, "rope_theta": 777},
+    "ffn_config": {
+        "moe_normalize_expert_weights": None,
+        "moe_num_experts": 4,
+        "ffn_act_fn": {"name": "gelu"},
+    },
+    "rope_parameters": {"rope_type": "default", "rope_theta": 5e3},
+}
+LLAMA4_PLAIN = TIED | {
+    **{"attention_bias": True, "use_qk_norm": False, "moe_layers": None, "num_experts_per_tok": 1},
+    **{
+        "attn_temperature_tuning": False,
+        "layer_types": ["full_attention"] * 4,
+        "no_rope_layers": [0, 1, 1, 1],
+    },
+    "rope_parameters": {"rope_type": "llama3", "rope_theta": 5e3, "factor": 8.0, "low_freq_factor": 1.0}
+    | {"high_freq_factor": 4.0, "original_max_position_embeddings": 20},
+}
+INTERNLM_BIASED = {
+    **{"attention_bias": True, "mlp_bias": True},
+    "rope_parameters": {"rope_type": "dynamic", "factor": 6.0, "rope_theta": 5e3},
+}
+MELLUM_FULL = {
+    **{"layer_types": None, "mlp_layer_types": None, "attention_bias": True, "norm_topk_prob": False},
+    "rope_parameters": {
+        "full_attention": CARD,
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
+    },
+}
 DOTS = {"n_group": 5, "topk_group": 2, "norm_topk_prob": True, "routed_scaling_factor": 1.7}
 NORTH = {
     **{"expert_selection_fn": "sigmoid", "num_shared_experts": 0, "rms_norm_eps": 1e-3},
@@ -519,6 +552,31 @@ DECODERS = [
     Row("exaone_moe", "ExaoneMoeForCausalLM", GENERATE),
     Row("exaone_moe", "ExaoneMoeForCausalLM", GENERATE, "groups, some dense layers, tied", EXAONE_EXPERTS),
     Row("exaone_moe", "ExaoneMoeModel", FEATURES, slow=True),
+    Row("exaone", "LlamaForCausalLM", GENERATE),
+    Row("exaone", "LlamaForCausalLM", GENERATE, "biases, tied", TIED | {"attention_bias": True}),
+    Row("exaone", "LlamaModel", FEATURES, slow=True),
+    Row("internlm3", "LlamaForCausalLM", GENERATE),
+    Row("internlm3", "LlamaForCausalLM", GENERATE, "biases, dynamic, tied", TIED | INTERNLM_BIASED),
+    Row("internlm3", "LlamaModel", FEATURES, slow=True),
+    Row("iquestcoder", "LlamaForCausalLM", GENERATE),
+    Row("iquestcoder", "LlamaForCausalLM", GENERATE, "tied", TIED),
+    Row("iquestcoder", "LlamaModel", FEATURES, slow=True),
+    Row("dbrx", "DbrxForCausalLM", GENERATE),
+    Row("dbrx", "DbrxForCausalLM", GENERATE, "not normalised, another base", DBRX_PLAIN),
+    Row("dbrx", "DbrxModel", FEATURES, slow=True),
+    Row("llama4_text", "Llama4ForCausalLM", GENERATE),
+    Row(
+        "llama4_text", "Llama4ForCausalLM", GENERATE, "experts everywhere, without norms, tied", LLAMA4_PLAIN
+    ),
+    Row("llama4_text", "Llama4TextModel", FEATURES, slow=True),
+    Row("llama4", "Llama4ForConditionalGeneration", GENERATE, "the text model within"),
+    Row("mellum", "MellumForCausalLM", GENERATE),
+    Row("mellum", "MellumForCausalLM", GENERATE, "full attention, yarn, biases, tied", TIED | MELLUM_FULL),
+    Row("mellum", "MellumModel", FEATURES, slow=True),
+    Row("minicpm3", "MiniCPM3ForCausalLM", GENERATE),
+    Row("minicpm3", "MiniCPM3ForCausalLM", GENERATE, "longrope, whole queries, untied", MINICPM_LONG),
+    Row("minicpm3", "MiniCPM3ForSequenceClassification", CLASSIFY, "5 labels", LABELS, slow=True),
+    Row("minicpm3", "MiniCPM3Model", FEATURES, slow=True),
     Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE),
     Row("glm4_moe_lite", "Glm4MoeLiteForCausalLM", GENERATE, "one group, halves", GLM_FLASH),
     Row("glm4_moe_lite", "Glm4MoeLiteModel", FEATURES, slow=True),

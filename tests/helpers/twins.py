@@ -13,8 +13,10 @@ from txmodels.mask import cache_mask
 from txmodels.position import positions
 
 from txexport.formats import FLOAT32
+from txexport.spec.attention import Reach
 
 ABSENT = None
+EVERYTHING = Reach(None)
 DTYPES = {torch.int64: ir.DataType.INT64, torch.float32: ir.DataType.FLOAT, torch.bool: ir.DataType.BOOL}
 
 
@@ -81,10 +83,10 @@ def run_graph(function, outputs, named_parameters, arguments, named) -> tuple[li
 
 
 def over_slots(
-    filled: torch.Tensor, past_k: torch.Tensor, new: int, window: int | None = None
+    filled: torch.Tensor, past_k: torch.Tensor, new: int, reach: Reach = EVERYTHING
 ) -> torch.Tensor:
     """The mask (B,1,new,C) of `new` tokens per row after `filled` (B) slots of past_k."""
-    return cache_mask(window, positions(past_k.new_zeros(len(filled), new), filled), past_k)
+    return cache_mask(reach, positions(past_k.new_zeros(len(filled), new), filled), past_k)
 
 
 def lengths_of(spec, mask, filled: torch.Tensor, new: int) -> dict[str, torch.Tensor]:

@@ -46,6 +46,7 @@ from txexport.spec import (
     StridedAttentionSpec,
     TextStackSpec,
 )
+from txexport.spec.attention import Reach
 from txexport.spec.lengths import behind
 
 
@@ -303,21 +304,26 @@ def test_operations_with_distances_and_segments_are_those_that_pytorch_counts(le
 
 @pytest.mark.parametrize("length", [1, 4, 5, 6, 30])
 @pytest.mark.parametrize("window", [1, 2, 5, 31, None])
-@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("causal", [True, False, "in chunks"])
 def test_windows_leave_as_many_pairs_as_their_masks(causal, window, length):
     ids, ones = tokens(1, length)
     order = torch.arange(length)[None]
     seen = length**2
+    chunked = causal == "in chunks" and window is not None
     if causal:
-        seen = int(causal_mask(window, ones, ids, order).sum())
+        seen = int(causal_mask(Reach(window, chunked), ones, ids, order).sum())
     elif window is not None:
         seen = int(near_mask(window, ones, ids, order).sum())
     spec = presets.gpt2("small")
-    attention = AttentionSpec(768, 12, 12, 64, causal, window=window)
+    attention = AttentionSpec(768, 12, 12, 64, bool(causal), window=window, chunked=chunked)
     block = dataclasses.replace(spec.decoder.blocks[0], attention=attention)
     whole = EncoderSpec(encoder=dataclasses.replace(spec.decoder, blocks=(block,)))
     found = flops.prefill(whole, length)["encoder"]
     assert found.attention == 12 * 4 * 12 * 64 * seen
+    if causal:
+        last = int(causal_mask(Reach(window, chunked), ones, ids, order)[0, 0, -1].sum())
+        decoder = dataclasses.replace(spec, decoder=dataclasses.replace(spec.decoder, blocks=(block,)))
+        assert flops.step(decoder, length).attention == 12 * 4 * 12 * 64 * last
 
 
 @dataclasses.dataclass(frozen=True)

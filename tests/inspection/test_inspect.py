@@ -82,7 +82,7 @@ ELSEWHERE |= dict.fromkeys(("qwen3_5", "qwen3_5_moe"), -55_768)  # the image enc
 ELSEWHERE |= {"wav2vec2-bert": -48}
 # Numbers that multiply layers are buffers there, and norms of values have no weights; less the encoders.
 ELSEWHERE |= {"gemma4_text": 6 + 10 + 14, "gemma4": 6 + 10 + 14 - 41_450}
-ELSEWHERE |= {"gemma3n_text": 10, "gemma3n": 10, "nanochat": 48 + 8}
+ELSEWHERE |= {"gemma3n_text": 10, "gemma3n": 10, "llama4_text": 10, "llama4": 10, "nanochat": 48 + 8}
 ELSEWHERE |= {"parakeet_ctc": 2 * 2 * 48}  # means and variances of batch norms, which training counts
 # The same, less a convolution for positions that the original leaves out, and what training masks with.
 ELSEWHERE |= {"wav2vec2-conformer": 2 * 2 * 48 - (48 * 12 * 6 + 6 + 48) - 48}

@@ -611,6 +611,11 @@ CONTRADICTIONS = {
     "scale is 0": lambda: HeadSpec(HeadKind.CAUSAL_LM, scale=0.0),
     "nothing is rotated": lambda: RotarySpec(()),
     "QueryGrowthSpec: rate is 0": lambda: QueryGrowthSpec(0.0, 5),
+    "QueryGrowthSpec: ahead is -1": lambda: QueryGrowthSpec(0.1, 5, -1),
+    "chunked with window=None": lambda: dataclasses.replace(CAUSAL, chunked=True),
+    "chunked with window=3, causal=False": lambda: dataclasses.replace(
+        CAUSAL, causal=False, window=3, chunked=True
+    ),
     "QueryGrowthSpec: length is 0": lambda: QueryGrowthSpec(0.1, 0),
     "RotarySpec: growth with positions on several axes": lambda: RotarySpec(
         (1.0, 0.5), axes=(0, 1), growth=QueryGrowthSpec(0.1, 5)

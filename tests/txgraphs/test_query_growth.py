@@ -44,6 +44,12 @@ def test_growth_is_that_of_the_original(rate, length):
     expected = get_llama_4_attn_scale(positions, rate, length)[:, 0]
     torch.testing.assert_close(torch.from_numpy(growth), expected, atol=0, rtol=2e-7)
     assert (growth[0, 0], growth[1, 0]) == (1, pytest.approx(1 + rate * 0.6931472))
+    early = QueryGrowthSpec(rate, length, ahead=1)
+    function = txgraphs.position.query_growth(early, ir.DataType.FLOAT)
+    [growth] = check(partial(txmodels.position.query_growth, early), function, positions)
+    intervals = torch.floor((positions.float() + 1.0) / length)  # as Llama4TextAttention
+    expected = torch.log1p(intervals) * rate + 1.0
+    torch.testing.assert_close(torch.from_numpy(growth)[..., 0], expected, atol=0, rtol=2e-7)
 
 
 def context_of() -> dict[str, torch.Tensor]:

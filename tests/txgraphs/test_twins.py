@@ -81,9 +81,10 @@ from helpers.twins import (
     random,
     seeded,
 )
-from transformers import Cohere2MoeConfig
+from transformers import Cohere2MoeConfig, Llama4TextConfig
 from transformers.models.cohere2_moe.modeling_cohere2_moe import Cohere2MoeTopKRouter
 from transformers.models.falcon.modeling_falcon import build_alibi_tensor
+from transformers.models.llama4.modeling_llama4 import Llama4TextMoe
 from transformers.models.phimoe.modeling_phimoe import sparsemixer
 from txgraphs._nodes import Received
 
@@ -129,6 +130,7 @@ from txexport.spec import (
     WaveformStemSpec,
     parameters,
 )
+from txexport.spec.attention import Reach
 
 B, S, P, C, E, W, N, H, F, V = 3, 5, 4, 12, 6, 24, 4, 6, 50, 31
 
@@ -170,6 +172,7 @@ ATTENTIONS = {
     ),
     "clipped": attention_spec(2, rotary=ROTARY["whole"], clip=0.4),
     "window": attention_spec(2, window=3),
+    "chunks": attention_spec(2, window=3, chunked=True),
     "three heads a key": AttentionSpec(W, 6, 2, H, causal=True),
     "three heads a key in a window": AttentionSpec(W, 6, 2, H, causal=True, window=3),
     "whole": attention_spec(2, causal=False, unmasked=True),
@@ -273,21 +276,27 @@ def test_near_mask(window):
     ]
 
 
-@pytest.mark.parametrize("window", [None, 1, 3, 20])
+REACHES = [Reach(None), *(Reach(window, chunked) for window in (1, 3, 20) for chunked in (False, True))]
+
+
+@pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("length", [1, 5, 9])
-def test_causal_mask(length, window):
-    module = partial(txmodels.mask.causal_mask, window)
-    check(module, txgraphs.mask.causal_mask(window), MASK, integers(V, B, length), MASK.cumsum(1))
+def test_causal_mask(length, reach):
+    module = partial(txmodels.mask.causal_mask, reach)
+    check(module, txgraphs.mask.causal_mask(reach), MASK, integers(V, B, length), MASK.cumsum(1))
 
 
-@pytest.mark.parametrize("window", [None, 1, 3, 20])
-def test_cache_mask(window):
-    module = partial(txmodels.mask.cache_mask, window)
+@pytest.mark.parametrize("reach", REACHES)
+def test_cache_mask(reach):
+    module = partial(txmodels.mask.cache_mask, reach)
     places = torch.tensor([2, 0, 7])[:, None] + torch.arange(S)
-    found = check(module, txgraphs.mask.cache_mask(window), places, random(B, 2, C, H))[0]
-    assert found.sum(axis=3)[:, 0].tolist() == [
-        [min(window or C, n + s + 1) for s in range(S)] for n in (2, 0, 7)
+    found = check(module, txgraphs.mask.cache_mask(reach), places, random(B, 2, C, H))[0]
+    window = reach.window or C
+    seen = [
+        [place % window + 1 if reach.chunked else min(window, place + 1) for place in row]
+        for row in places.tolist()
     ]
+    assert found.sum(axis=3)[:, 0].tolist() == seen
 
 
 @pytest.mark.parametrize("window", [1, 3, 20])
@@ -493,7 +502,7 @@ def test_static_attention(name, lengths, new, weighted):
     caches = random(*shape) + 3, random(*shape) + 4
     mask = ABSENT
     if weighted or not spec.maskless_static:
-        mask = carried(spec, over_slots(filled, caches[0], new, spec.window))
+        mask = carried(spec, over_slots(filled, caches[0], new, spec.reach))
     context = {"mask": mask, **turns(spec, new), "cache_lengths": filled}
     context |= dict(zip(("past_k", "past_v"), caches, strict=True))
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC, weighted)
@@ -509,7 +518,7 @@ def test_windowed_attention_reads_few_slots(name, new, few):
     spec, filled = ATTENTIONS[name], torch.tensor([4, 3, 5])
     k, v = random(B, spec.num_kv_heads, C, H) + 3, random(B, spec.num_kv_heads, C, H) + 4
     bounds = torch.tensor([4 - spec.window]), torch.tensor([5 + new]), torch.tensor([few])
-    context = {"mask": over_slots(filled, k, new, spec.window), **turns(spec, new), "cache_lengths": filled}
+    context = {"mask": over_slots(filled, k, new, spec.reach), **turns(spec, new), "cache_lengths": filled}
     context |= {"past_k": k, "past_v": v, **lengths_of(spec, context["mask"], filled, new)}
     context |= dict(zip(("first", "end", "few"), bounds, strict=True))
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
@@ -521,7 +530,7 @@ def test_windowed_attention_reads_few_slots(name, new, few):
 def test_attention_of_tokens_asked_for(name):
     spec, filled = ATTENTIONS[name], torch.tensor([2, 0, 7])
     k, v = random(B, spec.num_kv_heads, C, H) + 3, random(B, spec.num_kv_heads, C, H) + 4
-    mask = carried(spec, over_slots(filled, k, S, spec.window))
+    mask = carried(spec, over_slots(filled, k, S, spec.reach))
     context = {**turns(spec), "cache_lengths": filled, "past_k": k, "past_v": v, "logits_indices": ASKED}
     module = txmodels.attention.CachedAttention(spec, Cache.STATIC)
     function = partial(txgraphs.attention.cached_attention, spec, False, Cache.STATIC)
@@ -713,6 +722,29 @@ def test_router_with_limited_capacity(capacity):
     for row, wishes in zip(choice.reshape(B, 8).tolist(), wanted.view(B, 8).tolist(), strict=True):
         for place, (got, wish) in enumerate(zip(row, wishes, strict=True)):
             assert got == (wish if wishes[:place].count(wish) < capacity else 5)
+
+
+def test_experts_of_weighted_tokens():
+    """As Llama 4's, whose experts all compute, most of them zeros."""
+    network = replace(EXPERTS.expert, intermediate_size=F)
+    spec = replace(EXPERTS, normalised=False, sigmoid=True, weighted_inputs=True)
+    spec = replace(spec, shared=network, shared_gated=False)
+    module, x = txmodels.experts.Experts(spec), random(B, S, W)
+    result, *_ = check(module, partial(txgraphs.experts.experts, spec), x)
+    original = Llama4TextMoe(
+        Llama4TextConfig(hidden_size=W, intermediate_size=F, num_local_experts=5, num_experts_per_tok=2)
+    )
+    state = {"router.weight": module.router.weight}
+    weights = [expert.state_dict() for expert in module.experts]
+    both = [torch.cat([one["gate.weight"], one["up.weight"]]).mT for one in weights]
+    state |= {"experts.gate_up_proj": torch.stack(both)}
+    state |= {"experts.down_proj": torch.stack([one["down.weight"].mT for one in weights])}
+    for name in ("gate", "up", "down"):
+        state[f"shared_expert.{name}_proj.weight"] = module.shared.state_dict()[f"{name}.weight"]
+    original.load_state_dict(state)
+    with torch.no_grad():
+        expected, _ = original(x)
+    assert result == pytest.approx(expected.view(B, S, W).numpy(), abs=1e-5)
 
 
 @pytest.mark.parametrize("normalised", [True, False])

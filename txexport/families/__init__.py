@@ -13,6 +13,7 @@ library: the values that all versions read correctly and the reason, or None,
 `variant(config)` where some checkpoints under its name belong to another family,
 REFUSED, classes under its name that are other models, with the reason,
 WITHOUT_OUTPUTS, outputs of layers that the original has at other places, with the reason,
+ORIGINAL_OF, the family whose classes it has in transformers; a config.json without model_type is of that one,
 ORIGINALS, classes of transformers that the automatic ones do not know,
 ARGUMENTS, arguments that transformers' model is called with, to read what our graphs read,
 SHUFFLES, true where the original orders patches by random numbers, RETURNS_SCORES, true where its
@@ -206,7 +207,8 @@ def _model_type(config: Config, checkpoint: Checkpoint, model_type: str | None) 
     elif config.values.get("model_type") is not None:
         candidates = {config.text("model_type")}
     else:
-        names_of = {name: {c for classes in module(name).TASKS.values() for c in classes} for name in names()}
+        apart = [name for name in names() if not hasattr(module(name), "ORIGINAL_OF")]
+        names_of = {name: {c for classes in module(name).TASKS.values() for c in classes} for name in apart}
         architectures = set(config.strings("architectures"))
         candidates = {name for name, classes in names_of.items() if classes & architectures}
     if len(candidates) == 1:

@@ -5,14 +5,21 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 RECIPE = "docs/contributing/family.md in the repository describes how to add one"
+INDEXED = "an indexer with a cache of its own picks the keys that each query reads"
+SHARED = "layers share one block of attention, which also reads the embeddings of the tokens"
 # Model types that are left out on purpose, and why.
 REFUSED = {
+    "bitnet": "its published weights have three values, and multiply activations rounded to 8 bits",
     "canine": "it reads characters by hashes, and joins them by strided convolutions",
+    "deepseek_v32": INDEXED,
+    "doge": "scores of the values mask keys (dynamic mask attention)",
     "fsmt": "its tokenizer needs sacremoses, and encoder and decoder have vocabularies of their own",
+    "glm_moe_dsa": INDEXED,
     "granite_speech": "its encoder of sounds attends in blocks, with a Q-Former over windows, and the "
     "adapter of published ones is on for sounds alone",
     "granite_speech_plus": "its encoder of sounds attends in blocks, with a Q-Former over windows of the "
     "joined outputs of several layers",
+    "kimi_linear": "its delta rules decay every channel of a key by itself",
     "kosmos-2": "a mask, not a token, says where images stand, and its decoder adds positions to them",
     "kosmos-2.5": "a mask, not a token, says where images stand, and its decoder adds positions to them",
     "layoutlmv2": "detectron2, which is no published package, computes its images, and LayoutXLM's; layoutlm "
@@ -25,7 +32,12 @@ REFUSED = {
     "pegasus_x": "its encoder attends within blocks that are shifted every second layer, and to learned "
     "global tokens",
     "prophetnet": "each position predicts several tokens, by streams of attention of their own",
+    "recurrent_gemma": "transformers keeps its states in the layers of the model, so that a prompt of one "
+    "token reads those of the text before",
+    "rwkv": "it keeps a maximum, a numerator and a denominator of its past (WKV) in place of keys",
     "t5gemma2": "its decoder attends to its tokens and to the encoder's vectors in one softmax",
+    "zamba": SHARED,
+    "zamba2": SHARED,
 }
 
 

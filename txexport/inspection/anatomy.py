@@ -10,7 +10,7 @@ from txexport.inspection.parameter_count import learned
 from txexport.inspection.summary import convolution, feed_forward, heads
 from txexport.parts import architecture_of, input_of
 from txexport.parts.stacks import merged_vectors, query_layers
-from txexport.spec import BlockSpec, ModelSpec, NormPlacement, SourceAttentionSpec
+from txexport.spec import AttentionSpec, BlockSpec, ModelSpec, NormPlacement, SourceAttentionSpec
 from txexport.spec.lengths import adapter_of, squeeze_of
 
 
@@ -199,5 +199,7 @@ def _note(block: BlockSpec, name: str) -> str:
         assert block.beside is not None
         return heads(block.beside)
     window = block.attention.window
+    chunked = isinstance(block.attention, AttentionSpec) and block.attention.chunked
     causal = "causal, " * block.attention.causal
-    return f"{causal}{heads(block.attention)}" + (f", window of {window:,}" if window is not None else "")
+    near = "" if window is None else f", {'chunks' if chunked else 'window'} of {window:,}"
+    return f"{causal}{heads(block.attention)}{near}"

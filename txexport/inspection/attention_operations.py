@@ -43,6 +43,7 @@ from txexport.spec import (
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
+from txexport.spec.attention import Reach
 
 CROSSED = {"decoder": "encoder", "encoder": "vision"}  # the stack that each attends to
 Attention = MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec
@@ -109,7 +110,7 @@ def pairs(spec: Attention, length: int) -> int:
             | FourierMixingSpec()
             | ConvolvedAttentionSpec()
         ):
-            return _in_window(spec.window, spec.causal, length)
+            return _in_reach(spec, length)
         case SourceAttentionSpec():  # of one image
             return length * spec.vectors
         case ShortConvolutionSpec():  # of the convolution
@@ -162,7 +163,7 @@ def of_step(block: BlockSpec, length: int, source: int) -> dict[str, int]:
     if not block.attends or block.crosses:
         return {"attention": per_pair(block.attention) * pairs(block.attention, 1)}
     kind, cross = block.masked, block.cross_attention
-    result = {"attention": per_pair(kind) * min(length, kind.window or length)}
+    result = {"attention": per_pair(kind) * _seen(kind.reach, length)}
     if block.beside is not None:
         result["beside"] = per_pair(block.beside) * pairs(block.beside, 1)
     return result if cross is None else result | {"cross_attention": per_pair(cross) * source}
@@ -205,6 +206,23 @@ def convolutions(block: BlockSpec, length: int) -> dict[str, int]:
     if block.streams is not None:
         result["streams"] = length * block.streams.operations(kind.hidden_size)
     return result
+
+
+def _in_reach(spec: Attention, length: int) -> int:
+    """Pairs of a query with the tokens of its window or its chunk."""
+    if isinstance(spec, AttentionSpec) and spec.chunked:
+        assert spec.window is not None
+        full, rest = divmod(length, spec.window)
+        return full * _in_window(None, True, spec.window) + _in_window(None, True, rest)
+    return _in_window(spec.window, spec.causal, length)
+
+
+def _seen(reach: Reach, length: int) -> int:
+    """Of `length` tokens, the last one of them included, those that it sees."""
+    if reach.chunked:
+        assert reach.window is not None
+        return (length - 1) % reach.window + 1
+    return min(length, reach.window or length)
 
 
 def _in_window(window: int | None, causal: bool, length: int) -> int:

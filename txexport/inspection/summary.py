@@ -219,9 +219,13 @@ def _convolutions(spec: StackSpec) -> list[str]:
 
 
 def _windows(spec: StackSpec) -> list[str]:
-    layers = Counter(block.attention.window for block in spec.layers)
+    layers = Counter((block.attention.window, _chunked(block)) for block in spec.layers)
     return [
-        f"window of {window:,} in {count} of {spec.num_layers} layers"
-        for window, count in layers.items()
+        f"{'chunks' if chunked else 'window'} of {window:,} in {count} of {spec.num_layers} layers"
+        for (window, chunked), count in layers.items()
         if window is not None
     ]
+
+
+def _chunked(block: BlockSpec) -> bool:
+    return isinstance(block.attention, AttentionSpec) and block.attention.chunked

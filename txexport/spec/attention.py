@@ -1,11 +1,18 @@
 """Multi-head attention with a mask of pairs: causal or bidirectional, self- or cross-attention, GQA."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from txexport.errors import SpecError, positive
 from txexport.spec.norm import NormSpec
 from txexport.spec.rotary import RotarySpec
+
+
+class Reach(NamedTuple):
+    """The keys that a query sees: `window` and `chunked` of AttentionSpec."""
+
+    window: int | None
+    chunked: bool = False
 
 
 @dataclass(frozen=True)
@@ -15,10 +22,11 @@ class AttentionSpec:
     `bias` is of query, key and value projections, `output_bias` of the output's. `scale` multiplies the
     scores; None is 1/sqrt(head_dim). Keys and values of a cross attention are made of vectors `source_size`
     wide, None for `hidden_size`. A query sees itself and the `window` - 1 tokens before it, and as many
-    after it where attention is not causal; None is no limit. `head_norm` normalises every query and key head
-    before it is rotated, or where it is a `joint_norm`, all heads of queries, and all of keys, as one vector;
-    where it is a `rotated_norm`, every head after it is rotated. Queries, keys and values are clipped to
-    [-clip, clip] before the rotation.
+    after it where attention is not causal; None is no limit. If `chunked`, tokens are in chunks of `window`,
+    and a query sees those of its own chunk up to itself (Meta 2025). `head_norm` normalises every query and
+    key head before it is rotated, or where it is a `joint_norm`, all heads of queries, and all of keys, as
+    one vector; where it is a `rotated_norm`, every head after it is rotated. Queries, keys and values are
+    clipped to [-clip, clip] before the rotation.
     Scores s become softcap * tanh(s / softcap). Where it `has_position_bias`, the mask is numbers to add to
     the scores; where it is `unmasked`, every query sees every key, without a mask. With `sinks`, the softmax
     of each query head has one more score, a learned attention sink without a value. A `gated`
@@ -58,6 +66,7 @@ class AttentionSpec:
     k_groups: int = 1
     v_groups: int = 1
     o_groups: int = 1
+    chunked: bool = False
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
@@ -79,6 +88,11 @@ class AttentionSpec:
             )
         if self.window is not None:
             positive(self, "window")
+        if self.chunked and (self.window is None or not self.causal):
+            raise SpecError(
+                f"AttentionSpec: chunked with window={self.window}, causal={self.causal}; expected the size "
+                "of a chunk and True, or chunked=False"
+            )
         if self.softcap is not None:
             positive(self, "softcap")
             if self.has_position_bias:
@@ -146,6 +160,11 @@ class AttentionSpec:
                     f"{self.source_size}, keys_as_values={self.keys_as_values}; expected a number that "
                     f"divides {self.hidden_size} and {outputs}, and False, None, False, or 1"
                 )
+
+    @property
+    def reach(self) -> Reach:
+        """The keys that a query sees; layers alike in that share a mask."""
+        return Reach(self.window, self.chunked)
 
     @property
     def key_value_size(self) -> int:

@@ -85,6 +85,7 @@ class ExpertsSpec:
     - `jitter`: SparseMixer (Liu et al. 2024, 2.2). Each picked expert has a softmax of its own, over itself
       and those experts, not picked before it, whose scores are lower by at most 2 jitter times the larger of
       its score and their absolute value.
+    - `weighted_inputs`: weights multiply the inputs of the experts, not their outputs (Meta 2025, Llama 4).
     - `expert_scale`: a learned number for each expert multiplies its weights.
     - `token_size`: the width of a token, where experts read a projection of it, and another one restores the
       width of their sum (NVIDIA 2025, LatentMoE). The router and the shared expert read the token.
@@ -111,6 +112,7 @@ class ExpertsSpec:
     expert_scale: bool = False
     token_size: int | None = None
     capacity: int | None = None
+    weighted_inputs: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "num_experts", "top_k", "num_groups", "top_groups", "scale", "sum_eps")

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import AttentionSpec
+from txexport.spec.attention import AttentionSpec, Reach
 from txexport.spec.norm import NormSpec
 from txexport.spec.rotary import RotarySpec
 from txexport.spec.shared_attention import SharedAttentionSpec
@@ -37,6 +37,7 @@ class LatentAttentionSpec:
 
     causal: ClassVar[bool] = True
     window: ClassVar[None] = None
+    reach: ClassVar[Reach] = Reach(None)
     has_position_bias: ClassVar[bool] = False
     maskless_static: ClassVar[bool] = False
     shares_keys: ClassVar[bool] = False  # all heads already read the same latents

@@ -8,13 +8,16 @@ from txexport.errors import SpecError, positive
 
 @dataclass(frozen=True)
 class QueryGrowthSpec:
-    """Queries at position p are multiplied by 1 + rate * log(1 + floor(p / length)) (Meta 2025, Llama 4)."""
+    """Queries at position p are multiplied by 1 + rate * log(1 + floor((p + ahead) / length)) (Meta 2025)."""
 
     rate: float
     length: int
+    ahead: int = 0
 
     def __post_init__(self) -> None:
         positive(self, "rate", "length")
+        if self.ahead < 0:
+            raise SpecError(f"QueryGrowthSpec: ahead is {self.ahead}, expected 0 or more")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError
-from txexport.spec.attention import AttentionSpec
+from txexport.spec.attention import AttentionSpec, Reach
 from txexport.spec.rotary import RotarySpec
 
 
@@ -63,6 +63,11 @@ class SharedAttentionSpec:
     def window(self) -> int | None:
         """As AttentionSpec's."""
         return self.attention.window
+
+    @property
+    def reach(self) -> Reach:
+        """As AttentionSpec's."""
+        return self.attention.reach
 
     @property
     def rotary(self) -> RotarySpec | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from txexport.errors import SpecError, positive
-from txexport.spec.attention import AttentionSpec
+from txexport.spec.attention import AttentionSpec, Reach
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class SourceAttentionSpec:
 
     causal: ClassVar[bool] = True  # a layer of a decoder: no token sees a later one
     window: ClassVar[None] = None
+    reach: ClassVar[Reach] = Reach(None)
     rotary: ClassVar[None] = None
     maskless_static: ClassVar[bool] = True
     cache_shapes: ClassVar[tuple[tuple[int, int], ...]] = ()  # nothing is cached between steps

@@ -99,7 +99,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "DistilBert": _row(BERT),
     "FNet": _row("[CLS] [SEP] <unk> [SEP] <pad> [CLS] [MASK]", "fnet", types=True),
     "Funnel": _row(XLNET),
-    "GPT2": _row(GPT2, "codegen gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
+    "GPT2": _row(GPT2, "codegen dbrx gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
     "GPTNeoX": _row(
         "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -",
         "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe",
@@ -162,11 +162,10 @@ _OTHERS = """Bartpho BertJapanese Bertweet ByT5 CTRL Clvp CpmAnt Cpm Dia Esmc FS
 GPTNeoXJapanese GPTSw3 Lasr Luke MLuke Mgpstr MyT5 Nougat Perceiver
 Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC"""
-_GENERIC_MODELS = """bigbird_pegasus ernie4_5 ernie4_5_moe flex_olmo
-glm glm4 glm4_moe glm4_moe_lite gpt_bigcode granite granitemoe granitemoehybrid
-granitemoeshared hyperclovax jamba llava llava_next minimax_m2 ministral3 mistral mistral3 mixtral modernbert
-modernbert-decoder nemotron olmo2 olmo3 olmo_hybrid phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral
-xlm-roberta-xl"""
+_GENERIC_MODELS = """bigbird_pegasus ernie4_5 ernie4_5_moe flex_olmo glm glm4 glm4_moe glm4_moe_lite
+gpt_bigcode granite granitemoe granitemoehybrid granitemoeshared hyperclovax internlm3 iquestcoder jamba
+llava llava_next minicpm3 minimax_m2 ministral3 mistral mistral3 mixtral modernbert modernbert-decoder
+nemotron olmo2 olmo3 olmo_hybrid phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),
@@ -180,9 +179,12 @@ MISNAMED = {
     "ernie4_5",
     "ernie4_5_moe",
     "hyperclovax",
+    "internlm3",
+    "iquestcoder",
     "jamba",
     "llava",
     "llava_next",
+    "minicpm3",
     "minimax_m2",
     "modernbert",
     "modernbert-decoder",

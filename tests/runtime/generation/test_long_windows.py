@@ -12,12 +12,13 @@ WINDOW, NEW = 16, 12
 LENGTHS = 700, 13, 350  # tokens of the prompts; a chunk has 512
 
 
-@pytest.fixture(scope="module", params=["mistral", "gemma2", "gpt_oss"])  # plain, soft-capped, with sinks
+@pytest.fixture(scope="module", params=["mistral", "gemma2", "gpt_oss", "llama4_text"])
 def pair(request, tmp_path_factory):
-    """A bundle, and its original."""
+    """A bundle, and its original: plain windows, soft-capped ones, with sinks, and chunks."""
     folder = tmp_path_factory.mktemp("windows")
     architecture = tiny_checkpoint.FAMILIES[request.param][0]
-    sizes = {"sliding_window": WINDOW, "max_position_embeddings": 1024}
+    window = "attention_chunk_size" if request.param == "llama4_text" else "sliding_window"
+    sizes = {window: WINDOW, "max_position_embeddings": 1024}
     tiny_checkpoint.save(folder / "checkpoint", request.param, architecture, **sizes)
     txexport.export(folder / "checkpoint", folder / "bundle", only="native")
     original = getattr(transformers, architecture).from_pretrained(folder / "checkpoint", dtype=torch.float32)
