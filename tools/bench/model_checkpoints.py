@@ -130,6 +130,38 @@ MAMBA2_130M = {
     "head_dim": 64,
     "n_groups": 1,
 }
+# Three of four layers are gated delta rules.
+QWEN3_5_800M = {
+    "vocab_size": 248_320,
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "intermediate_size": 3584,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 16,
+    "tie_word_embeddings": True,
+}
+# Four of 32 layers attend, the others are Mamba-2's.
+GRANITE_4_350M = {
+    "vocab_size": 100_352,
+    "hidden_size": 768,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 4,
+    "shared_intermediate_size": 2048,
+    "intermediate_size": 2048,
+    "num_local_experts": 0,
+    "num_experts_per_tok": 0,
+    "mamba_n_heads": 48,
+    "mamba_d_head": 32,
+    "mamba_d_state": 128,
+    "mamba_n_groups": 1,
+    "position_embedding_type": "nope",
+    "tie_word_embeddings": True,
+    "layer_types": ["attention" if layer in (10, 13, 17, 27) else "mamba" for layer in range(32)],
+}
 IMAGE_TOKENS = {
     "smolvlm": {49_190: "<image>", 49_189: "<fake_token_around_image>", 49_152: "<global-img>"},
     "qwen2_vl": {
@@ -182,6 +214,8 @@ MODELS = {
     "qwen2": ("qwen2", "Qwen2ForCausalLM", QWEN, "decode"),
     "lfm2-350m": ("lfm2", "Lfm2ForCausalLM", LFM2_350M, "decode"),
     "mamba2-130m": ("mamba2", "Mamba2ForCausalLM", MAMBA2_130M, "decode"),
+    "qwen3.5-0.8b": ("qwen3_5_text", "Qwen3_5ForCausalLM", QWEN3_5_800M, "decode"),
+    "granite-4-h-350m": ("granitemoehybrid", "GraniteMoeHybridForCausalLM", GRANITE_4_350M, "decode"),
     "t5": ("t5", "T5ForConditionalGeneration", {"decoder_start_token_id": 0}, "answer"),
     "bart": ("bart", "BartForConditionalGeneration", BART_BASE, "answer"),
     "wav2vec2": ("wav2vec2", "Wav2Vec2ForCTC", {}, "frames"),
@@ -198,6 +232,7 @@ MODELS = {
     "sam-base-encoder": ("sam", "SamModel", {}, "pixels-1024"),
     "sam-base-decoder": ("sam", "SamModel", {}, "prompts"),
 }
+STATES = "lfm2-350m", "mamba2-130m", "qwen3.5-0.8b", "granite-4-h-350m"
 SPEECH = "frames", "transcribe"
 VISION = "pixels-224", "pixels-512", "pixels-518", "pixels-640", "pixels-800", "pixels-1024", "prompts"
 

@@ -5,11 +5,11 @@ python tools/bench/models.py --dtypes int8,int8-fast,int4,int4-128,bfloat16
 python tools/bench/models.py --runtimes "txexport int8,ctranslate2 int8,openvino bfloat16"
 
 Shapes are real ones with random weights in float32, generated here: BERT-base, GPT-2 124M, a Qwen2 of
-0.5B, LFM2-350M, Mamba2-130M, T5-small and BART-base, of speech wav2vec2-base, Whisper-base and -small, of
-images SegFormer-B0, Depth Anything small, Swin-tiny, YOLOS-tiny, DETR-R50, RT-DETRv2-R18 and SAM-base, of
-both images and texts SmolVLM-256M and four layers of Qwen2-VL-2B; with --layers, of fewer layers. A runtime
-takes part in every one of --dtypes that it supports, or in the one that follows its name; the first one is
-the baseline.
+0.5B, LFM2-350M, Mamba2-130M, Qwen3.5-0.8B, Granite-4-h-350M, T5-small and BART-base, of speech wav2vec2-base,
+Whisper-base and -small, of images SegFormer-B0, Depth Anything small, Swin-tiny, YOLOS-tiny, DETR-R50,
+RT-DETRv2-R18 and SAM-base, of both images and texts SmolVLM-256M and four layers of Qwen2-VL-2B; with
+--layers, of fewer layers. A runtime takes part in every one of --dtypes that it supports, or in the one that
+follows its name; the first one is the baseline.
 Each measurement alternates between the runtimes, after one warm-up run of each, each turn in another
 order; a ratio is the median of the turns' ratios, since machines are slower for seconds at a time. First
 tokens are compared. Every runtime has a process of its own, and takes part where it is installed: here, or
@@ -46,7 +46,7 @@ from collections.abc import Generator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from model_checkpoints import MODELS, SPEECH, VISION, make
+from model_checkpoints import MODELS, SPEECH, STATES, VISION, make
 
 PAUSE = 1.2  # seconds: a library's threads spin for a while after a run, vLLM's for a second
 # Runtime -> its module, and its number formats.
@@ -120,6 +120,8 @@ CASES = {
     ],
     "transcribe": [Case("30 s -> 50, 1 beam", 1, 3000, 50), Case("30 s -> 50, 5 beams", 1, 3000, 50, 5)],
 }
+
+LONG_PROMPT = Case("prompt of 4,096", 1, 4096, 1)  # of models with states
 
 
 @dataclass
@@ -232,7 +234,8 @@ def run_model(
 ) -> list[Result]:
     """Run every case of a model, on the runtimes of those interpreters; add their versions to `versions`."""
     *_, kind = MODELS[name]
-    runs = [Runs() for _ in CASES[kind]]
+    cases = [*CASES[kind], *([LONG_PROMPT] if name in STATES else [])]
+    runs = [Runs() for _ in cases]
     results: list[Result] = []
     with contextlib.ExitStack() as stack:
         place = options.keep and options.keep / f"{name}{options.layers or ''}"
@@ -243,7 +246,7 @@ def run_model(
             results = []
             with started(name, place, runtimes, options.threads) as workers:
                 versions |= {runtime: worker.versions for runtime, worker in workers.items()}
-                for case, all_of_it in zip(CASES[kind], runs, strict=True):
+                for case, all_of_it in zip(cases, runs, strict=True):
                     more = 3 if kind == "encode" else 1
                     task = asdict(case) | {"kind": kind}
                     measure(name, task, workers, options.times * more, options.clock, all_of_it)
