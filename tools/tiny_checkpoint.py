@@ -363,7 +363,7 @@ DBRX = IDS | {
     "ffn_config": {"ffn_hidden_size": 28, "moe_num_experts": 5, "moe_top_k": 2},
 }
 LLAMA4 = LLAMA | {
-    **{"num_hidden_layers": 4, "head_dim": 10, "no_rope_layer_interval": 2, "attention_chunk_size": 6},
+    **{"num_hidden_layers": 4, "head_dim": 10, "no_rope_layer_interval": 2, "attention_chunk_size": 5},
     **{
         "intermediate_size": 28,
         "intermediate_size_mlp": 70,

@@ -22,7 +22,7 @@ from txgraphs.inputs import signal_embedding
 from txgraphs.inputs.packed import packed_embedding
 from txgraphs.inputs.patches import layer_position
 from txgraphs.length_adapter import length_adapter
-from txgraphs.mask import causal_mask, near_mask, padding_mask
+from txgraphs.mask import causal_mask, from_first_token, near_mask, padding_mask
 from txgraphs.packed import patch_places, window_mask
 from txgraphs.position import (
     patch_coordinates,
@@ -71,7 +71,10 @@ def encoder(
     masks: Masks = {}
     for reach in dict.fromkeys(kind.reach for kind in masked_attentions(spec)):
         if spec.causal:
-            mask = graph.call(causal_mask(reach), attention_mask, input_ids, order, name="mask")
+            begun = (
+                graph.call(from_first_token, attention_mask, order, name="begun") if reach.chunked else order
+            )
+            mask = graph.call(causal_mask(reach), attention_mask, input_ids, begun, name="mask")
         elif reach.window is not None:
             mask = graph.call(near_mask(reach.window), attention_mask, input_ids, order, name="mask")
         else:

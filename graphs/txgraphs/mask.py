@@ -27,6 +27,15 @@ def mutual_mask(attention_mask):
     return mask
 
 
+@script(domain, default_opset=op)
+def from_first_token(attention_mask, order):
+    """attention_mask and order (B,S) -> order (B,S) counted from each row's first real token."""
+    column = op.Constant(value_ints=[1])
+    empty = op.Equal(op.CumSum(attention_mask, op.Constant(value_int=1)), op.Constant(value_int=0))
+    begun = order - op.ReduceSum(op.Cast(empty, to=7), column)  # (B, S) - (B, 1)
+    return begun
+
+
 @cache
 def near_mask(window: int) -> OnnxFunction:
     """As `padding_mask`, for queries whose `order` (B,S) is less than `window` from the key's, either way."""

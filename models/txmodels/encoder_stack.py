@@ -20,7 +20,7 @@ from txmodels.conformer_block import ConformerBlock, distance_context
 from txmodels.inputs import signal_embedding
 from txmodels.inputs.patches import LayerPosition
 from txmodels.length_adapter import LengthAdapter
-from txmodels.mask import causal_mask, near_mask, padding_mask
+from txmodels.mask import causal_mask, from_first_token, near_mask, padding_mask
 from txmodels.norm import Norm
 from txmodels.packed import patch_places, window_mask
 from txmodels.position import (
@@ -97,7 +97,8 @@ class Encoder(Stack):
     def mask(self, reach: Reach, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
         """The attention mask (B,1,S,S) of layers with that reach."""
         if self.spec.causal:
-            return causal_mask(reach, attention_mask, input_ids, order)
+            begun = from_first_token(attention_mask, order) if reach.chunked else order
+            return causal_mask(reach, attention_mask, input_ids, begun)
         if reach.window is not None:
             return near_mask(reach.window, attention_mask, input_ids, order)
         return padding_mask(attention_mask, input_ids)

@@ -20,6 +20,12 @@ def mutual_mask(attention_mask: Tensor) -> Tensor:
     return mask
 
 
+def from_first_token(attention_mask: Tensor, order: Tensor) -> Tensor:
+    """attention_mask and order (B,S) -> order (B,S) counted from each row's first real token."""
+    empty = attention_mask.cumsum(1) == 0
+    return order - empty.sum(1, keepdim=True)
+
+
 def near_mask(window: int, attention_mask: Tensor, input_ids: Tensor, order: Tensor) -> Tensor:
     """As `padding_mask`, for queries whose `order` (B,S) is less than `window` from the key's, either way."""
     mask = padding_mask(attention_mask, input_ids)  # (B, 1, S, S)

@@ -101,6 +101,7 @@ OVER_DINOV2 = {
 GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_position_embeddings": 80}}
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
+    "llama4_text, features": Row("llama4_text", "Llama4TextModel", FEATURES, "chunks behind padding"),
     "switch_transformers, crowded": Row(
         "switch_transformers", SWITCH, TRANSLATE, "room for 3 tokens", CROWDED
     ),
@@ -525,6 +526,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         streams.norms_before_turns,
     ),
     ("llama4_text", "dynamic", "model"): (chunks.past_chunks_before_too, streams.growth_one_earlier),
+    ("llama4_text, features", None, "model"): (chunks.chunks_from_the_first_slot,),
     ("dbrx", "static", "model"): (family.swap_experts, chunks.unclipped_queries),
     ("mellum", "static", "model"): (family.swap_experts, common.wider_window),
     ("minicpm3", "static", "model"): (

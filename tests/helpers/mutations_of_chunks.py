@@ -12,13 +12,19 @@ def chunks_before_too(model):
 def larger_chunks(model):
     """Chunks of one token more."""
     body = function(model, "cache_mask")
-    set_constant(constant(body, 6), 7)
+    set_constant(constant(body, 5), 6)
 
 
 def past_chunks_before_too(model):
     """As `chunks_before_too`, over a growing cache."""
     equal = node(function(model, "causal_mask"), "Equal")
     become(equal, "GreaterOrEqual", *equal.input)
+
+
+def chunks_from_the_first_slot(model):
+    """Chunks that begin with the padding of a row."""
+    begun = node(model.graph, "from_first_token")
+    become(begun, "Identity", begun.input[1])
 
 
 def unweighted_tokens(model):

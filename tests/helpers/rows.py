@@ -276,6 +276,9 @@ DBRX_PLAIN = {
     },
     "rope_parameters": {"rope_type": "default", "rope_theta": 5e3},
 }
+LLAMA4_DENSE = {  # as Llama Guard 4's
+    **{"moe_layers": [], "interleave_moe_layer_step": 0, "num_local_experts": 0, "num_experts_per_tok": 0}
+}
 LLAMA4_PLAIN = TIED | {
     **{"attention_bias": True, "use_qk_norm": False, "moe_layers": None, "num_experts_per_tok": 1},
     **{
@@ -568,7 +571,8 @@ DECODERS = [
     Row(
         "llama4_text", "Llama4ForCausalLM", GENERATE, "experts everywhere, without norms, tied", LLAMA4_PLAIN
     ),
-    Row("llama4_text", "Llama4TextModel", FEATURES, slow=True),
+    Row("llama4_text", "Llama4ForCausalLM", GENERATE, "no experts", LLAMA4_DENSE),
+    Row("llama4_text", "Llama4TextModel", FEATURES, "chunks behind padding"),
     Row("llama4", "Llama4ForConditionalGeneration", GENERATE, "the text model within"),
     Row("mellum", "MellumForCausalLM", GENERATE),
     Row("mellum", "MellumForCausalLM", GENERATE, "full attention, yarn, biases, tied", TIED | MELLUM_FULL),

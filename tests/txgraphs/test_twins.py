@@ -286,6 +286,13 @@ def test_causal_mask(length, reach):
     check(module, txgraphs.mask.causal_mask(reach), MASK, integers(V, B, length), MASK.cumsum(1))
 
 
+def test_order_from_the_first_token():
+    mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1], [0, 1, 0, 1]])
+    order = torch.arange(4).expand(3, 4)
+    [found] = check(txmodels.mask.from_first_token, txgraphs.mask.from_first_token, mask, order)
+    assert found.tolist() == [[0, 1, 2, 3], [-2, -1, 0, 1], [-1, 0, 1, 2]]
+
+
 @pytest.mark.parametrize("reach", REACHES)
 def test_cache_mask(reach):
     module = partial(txmodels.mask.cache_mask, reach)

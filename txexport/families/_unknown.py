@@ -40,11 +40,18 @@ REFUSED = {
     "zamba2": SHARED,
 }
 
+# Those whose classes export --traced takes; see docs/reference/traced.md.
+TRACED = (
+    *("bitnet", "canine", "doge", "granite_speech", "granite_speech_plus", "kosmos-2.5", "luke", "pegasus_x"),
+    "t5gemma2",
+)
+
 
 def advice(model_type: str, names: Sequence[str]) -> str:
     """The reason, or the families among `names` with the most similar names, as the end of a sentence."""
     if model_type in REFUSED:
-        return f": {REFUSED[model_type]}; export --traced tries other classes of transformers"
+        traced = "; export --traced takes its class of transformers" if model_type in TRACED else ""
+        return f": {REFUSED[model_type]}{traced}"
     close = get_close_matches(model_type, names, n=2, cutoff=0.6)
     stem = re.split(r"[-_\d]", model_type)[0]
     kin = [name for name in names if len(stem) > 2 and name.startswith(stem)]

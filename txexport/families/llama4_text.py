@@ -42,7 +42,11 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
     stack = llama.stack_spec(config, bias=bias, output_bias=bias, head_norm=True, windows=windows)
     still, mixed = _still(config), _mixed(config, count)
     dense = config.integer("intermediate_size_mlp", 16384)
-    experts, top_k = config.count("num_local_experts", 16), config.integer("num_experts_per_tok", 1)
+    experts, top_k = (
+        (config.count("num_local_experts", 16), config.integer("num_experts_per_tok", 1))
+        if any(mixed)
+        else (1, 1)  # of no layer, as in Llama Guard 4
+    )
 
     def varied(layer: int, block: BlockSpec) -> BlockSpec:
         attention, network = block.dense, block.feed_forward
@@ -76,21 +80,29 @@ def _turning(config: Config, count: int) -> list[bool]:
     """For each layer, tell whether it has RoPE: by no_rope_layers (1 means so), else all but every 4th."""
     flags = config.values.get("no_rope_layers")
     if not flags:
-        every = config.integer("no_rope_layer_interval", 4)
+        every = _from_one(config, "no_rope_layer_interval", 4)
         return [bool((layer + 1) % every) for layer in range(count)]
-    if not isinstance(flags, list) or len(flags) < count or not {*flags} <= {0, 1}:
+    if not isinstance(flags, list) or len(flags) < count or any(flag not in (0, 1) for flag in flags):
         raise UnsupportedError(
             f"{config.path}: 'no_rope_layers' is {flags}, expected 0 or 1 for {count} layers"
         )
     return [bool(flag) for flag in flags[:count]]
 
 
+def _from_one(config: Config, key: str, default: int) -> int:
+    value = config.integer(key, default)
+    if value < 1:
+        raise UnsupportedError(f"{config.path}: '{key}' is {value}, expected a number from 1")
+    return value
+
+
 def _mixed(config: Config, count: int) -> list[bool]:
     """For each layer, tell whether it has experts: by moe_layers, else every interleave_moe_layer_step-th."""
-    numbers, step = config.values.get("moe_layers"), config.integer("interleave_moe_layer_step", 1)
+    numbers = config.values.get("moe_layers")
     if numbers is None:
+        step = _from_one(config, "interleave_moe_layer_step", 1)
         return [(layer + 1) % step == 0 for layer in range(count)]
-    if not isinstance(numbers, list) or not {*numbers} <= {*range(count)}:
+    if not isinstance(numbers, list) or any(number not in range(count) for number in numbers):
         raise UnsupportedError(
             f"{config.path}: 'moe_layers' is {numbers}, expected numbers from 0 of {count} layers"
         )

@@ -156,7 +156,7 @@ class VerifyRun:
                 run = partial(judged_by_choices, once, self.variant.manifest.spec)
                 yield (report := attempt(FORMAT_LOSS, name, run, runtime.name, self.variant.name))
                 if report.ok and self._rounds() and self._records(runtime, reference, self.variant.float32):
-                    self.rounded = recorded_in_float32(runner, cases, reference)
+                    self.rounded = recorded_in_float32(runner, cases, reference, self.plan.spec)
 
     def _losses_on_texts(self, runtime: Runtime) -> Iterator[CaseReport]:
         """The losses of the unchanged graphs relative to float32's answers to the user's texts."""

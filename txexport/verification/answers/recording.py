@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from txexport.contracts.meaning import Kind
+from txexport.spec import ModelSpec
 from txexport.verification.answers.stored import Answers, CaseAnswers, answer, check, digest
 from txexport.verification.bounds import LEAST_LOSS
 from txexport.verification.cases.graph_runner import GraphRunner
@@ -16,7 +17,7 @@ from txexport.verification.references.reference import Arrays, Reference, Source
 
 SEEDED = QUICK - {BUILT_IN}  # the cases whose inputs can be made again without a tokenizer
 LOSSES = 2.0  # times the loss of a number format, as a share of the norm of an output
-MOST_LOSS = 0.4
+LEAST_OF_EXPERTS, MOST_LOSS = 0.3, 0.4
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
 
@@ -44,13 +45,15 @@ class Listened:
 
 
 def recorded_in_float32(
-    runner: GraphRunner, cases: Sequence[PlannedCase], reference: Reference
+    runner: GraphRunner, cases: Sequence[PlannedCase], reference: Reference, spec: ModelSpec
 ) -> Answers | None:
     """The answers in float32 to cases of graphs that round activations, which may be off by LOSSES of them.
 
-    Another device rounds other numbers up, and so loses about as much. Outputs that lose MOST_LOSS already
-    are left out, as they would tell nothing.
+    Another device rounds other numbers up, and so loses about as much, or chooses other experts. Outputs that
+    lose MOST_LOSS already are left out, as they would tell nothing.
     """
+    blocks = (block for stack in spec.stacks.values() for block in stack.blocks)
+    least = LEAST_OF_EXPERTS if any(block.experts for block in blocks) else LEAST_LOSS
     kept = []
     for case in computed(cases):
         if case.name not in SEEDED or case.run is None:
@@ -61,10 +64,10 @@ def recorded_in_float32(
             ranked = runner.meaning(one.output).kind in (Kind.SCORES, Kind.VECTOR, Kind.HIDDEN)
             if not ranked or not any(expected.size for _, expected in one.pairs):
                 continue
-            stored = answer(case.name, one.output, one.graph, LEAST_LOSS, one.pairs)
+            stored = answer(case.name, one.output, one.graph, least, one.pairs)
             loss = check(case.name, stored, [ours for ours, _ in one.pairs], rounded=True).error
             if loss < MOST_LOSS:
-                answers.append(replace(stored, bound=max(LEAST_LOSS, LOSSES * loss)))
+                answers.append(replace(stored, bound=max(least, LOSSES * loss)))
         if answers:
             kept.append(CaseAnswers(case.name, digest(case.case), calls, answers))
     return Answers(reference.name, [*reference.lacks], kept, rounded=True) if kept else None

@@ -20,6 +20,7 @@ class Page:
     def __init__(self, shown: Mapping[str, Path]):
         self.work: queue.Queue[bytes] = queue.Queue()
         self.answers: queue.Queue[bytes | RuntimeError] = queue.Queue()
+        self.failure: RuntimeError | None = None  # of every later call
         self.started = threading.Event()
         # Other users of this machine do not know the path.
         self.root = f"/{secrets.token_urlsafe(16)}/"
@@ -30,15 +31,16 @@ class Page:
         """The page's answer to a frame. Raises RuntimeError if there is no page, no longer, or no answer."""
         if not self.started.wait(START):
             raise RuntimeError(f"the browser did not open the page within {START} seconds")
-        self.work.put(frame)
-        try:
-            answer = self.answers.get(timeout=LONGEST)
-        except queue.Empty:
-            answer = RuntimeError(f"the page has not answered for {LONGEST} seconds")
-        if isinstance(answer, RuntimeError):
-            self.answers.put(answer)  # for the next call
-            raise answer
-        return answer
+        if self.failure is None:
+            self.work.put(frame)
+            try:
+                answer = self.answers.get(timeout=LONGEST)
+            except queue.Empty:
+                answer = RuntimeError(f"the page has not answered for {LONGEST} seconds")
+            if not isinstance(answer, RuntimeError):
+                return answer
+            self.failure = answer
+        raise self.failure
 
 
 class _Handler(SimpleHTTPRequestHandler):
