@@ -29,12 +29,12 @@ def test_cases_are_the_root_of_their_number_and_spread():
 
 
 def test_a_sample_has_every_test_and_every_family():
-    alone = case("alone")
+    single = case("alone")
     numbers = [case("numbers", number=number) for number in range(9)]
     families = [case("rows", ["each_family"], family=name) for name in ("bert", "bert", "gpt2", "t5", "t5")]
     rows = [
         case("graphs", ["each_family"], row=SimpleNamespace(model_type=name))
         for name in ("vit", "vit", "clip", "clip")
     ]
-    chosen = sample([alone, *numbers, *families, *rows])
-    assert chosen == {alone, *numbers[::3], *(families[place] for place in (0, 2, 3)), *rows[::2]}
+    chosen = sample([single, *numbers, *families, *rows])
+    assert chosen == {single, *numbers[::3], *(families[place] for place in (0, 2, 3)), *rows[::2]}

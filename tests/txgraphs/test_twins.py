@@ -289,8 +289,8 @@ def test_causal_mask(length, reach):
 def test_order_from_the_first_token():
     mask = torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1], [0, 1, 0, 1]])
     order = torch.arange(4).expand(3, 4)
-    [found] = check(txmodels.mask.from_first_token, txgraphs.mask.from_first_token, mask, order)
-    assert found.tolist() == [[0, 1, 2, 3], [-2, -1, 0, 1], [-1, 0, 1, 2]]
+    [begun] = check(txmodels.mask.from_first_token, txgraphs.mask.from_first_token, mask, order)
+    assert begun.tolist() == [[0, 1, 2, 3], [-2, -1, 0, 1], [-1, 0, 1, 2]]
 
 
 @pytest.mark.parametrize("reach", REACHES)

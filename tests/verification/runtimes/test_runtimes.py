@@ -444,7 +444,7 @@ def test_page_that_never_answers_is_said(monkeypatch):
     monkeypatch.setattr(page, "LONGEST", 0.1)
     with page.serve({}) as found:
         found.started.set()
-        for _ in range(2):  # the next call is told at once, though the first one's answer comes
+        for _ in range(2):  # the next call fails at once, though the first one's answer comes
             with pytest.raises(RuntimeError, match=r"has not answered for 0\.1 seconds"):
                 found.send(b"")
             found.answers.put(b"late")

@@ -54,7 +54,7 @@ def recorded_in_float32(
     """
     blocks = (block for stack in spec.stacks.values() for block in stack.blocks)
     least = LEAST_OF_EXPERTS if any(block.experts for block in blocks) else LEAST_LOSS
-    kept = []
+    answered = []
     for case in computed(cases):
         if case.name not in SEEDED or case.run is None:
             continue
@@ -69,8 +69,8 @@ def recorded_in_float32(
             if loss < MOST_LOSS:
                 answers.append(replace(stored, bound=max(least, LOSSES * loss)))
         if answers:
-            kept.append(CaseAnswers(case.name, digest(case.case), calls, answers))
-    return Answers(reference.name, [*reference.lacks], kept, rounded=True) if kept else None
+            answered.append(CaseAnswers(case.name, digest(case.case), calls, answers))
+    return Answers(reference.name, [*reference.lacks], answered, rounded=True) if answered else None
 
 
 @dataclass
