@@ -293,7 +293,7 @@ def test_formats_that_round_activations_are_compared_within_their_loss(rounding_
     checks = [check for case in rounded for check in case.checks]
     assert {check.output for check in checks} == {"logits"}
     assert all(0.05 <= check.tolerance <= 0.8 for check in checks)
-    within = "1e-05 or float32's own rounding, or twice the loss of int8 and int8-fast and int4"
+    within = "1e-05 or float32's own rounding, or twice the loss of int8, int8-fast, int4"
     assert f"each within {within}" in facts_line(report)
     assert not any(case.skipped for case in report.cases)
 

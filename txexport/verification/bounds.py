@@ -17,7 +17,7 @@ TINY_PARAMETERS = 1_000_000
 ROUNDINGS = 8.0  # the maximum of few numbers varies: by up to a factor of 4.2 between cases
 MOST = 1e-2  # rounding excuses no larger error: a choice has flipped, or float32 is useless
 MOST_OF_SCALAR = 0.5  # of a single number, whose terms may nearly cancel; its sign stays
-LEAST_LOSS = 0.05  # of a kept answer of graphs that round activations
+LEAST_LOSS = 0.05  # the least bound of a stored answer where graphs round activations
 OUTLIER = 10.0  # times the median: larger magnitudes are clipped to it
 
 

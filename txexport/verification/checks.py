@@ -32,6 +32,7 @@ BY_STRUCTURE = ", compared by structure"  # appended for a graph that other vers
 NATIVE, HUB = "native", "hub"  # graphs for our runtime, and for other clients
 CLIENT = "client "  # prefix of other software in a runtime's place
 INPUTS_AND_OUTPUTS = "inputs and outputs"  # the case of a comparison that runs nothing
+STORED = "stored answers"  # the reference of a comparison with the answers that a bundle keeps
 ALL_CASES = "all cases"  # in place of a case's name if none could run
 
 

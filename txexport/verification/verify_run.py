@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +155,7 @@ class VerifyRun:
                 once = partial(lost, runner, cases, reference, self.variant.budgets)
                 run = partial(judged_by_choices, once, self.variant.manifest.spec)
                 yield (report := attempt(FORMAT_LOSS, name, run, runtime.name, self.variant.name))
-                if report.ok and self._rounds() and self._records(runtime, reference, self.variant.float32):
+                if report.ok and self._rounds and self._records(runtime, reference, self.variant.float32):
                     self.rounded = recorded_in_float32(runner, cases, reference, self.plan.spec)
 
     def _losses_on_texts(self, runtime: Runtime) -> Iterator[CaseReport]:
@@ -251,7 +251,7 @@ class VerifyRun:
         """
         from txexport.verification.answers.recording import Recording
 
-        if not self._records(runtime, reference, self.variant.references) or self._rounds():
+        if not self._records(runtime, reference, self.variant.references) or self._rounds:
             return None
         if self.recording is None:
             self.recording = Recording(reference, self.plan.bound)
@@ -261,11 +261,13 @@ class VerifyRun:
         """Tell whether the answers of a reference on a runtime are those to keep."""
         return runtime.name == RUNTIME and reference is next(iter(independent(references).values()))
 
+    @cached_property
     def _rounds(self) -> bool:
-        """Tell whether the graphs round activations as they run."""
+        """Tell whether the graphs round activations as they run; only formats with a budget may."""
         options = self.variant.manifest.session_options
-        rounds = rounds_activations(options) or quantises_activations(self.files.values())
-        return bool(self.variant.budgets) and rounds
+        return bool(self.variant.budgets) and (
+            rounds_activations(options) or quantises_activations(self.files.values())
+        )
 
     def _lacking(self, runtime: Runtime) -> Iterator[CaseReport]:
         """Skipped reports for the kinds of outputs that a reference lacks, so that no case compared them."""

@@ -20,12 +20,11 @@ from txexport.verification.answers.stored import Answers, CaseAnswers, check, di
 from txexport.verification.attempt import attempt
 from txexport.verification.cases.graph_runner import GraphRunner, runner_of
 from txexport.verification.cases.plan import PlannedCase, plan
-from txexport.verification.checks import ALL_CASES, HUB, NATIVE, CaseReport, TensorCheck, of_dtype
+from txexport.verification.checks import ALL_CASES, HUB, NATIVE, STORED, CaseReport, TensorCheck, of_dtype
 from txexport.verification.references.reference import Arrays, Source
 from txexport.verification.result import Report
 
-STORED = "stored answers"
-LACKING = "verify kept none for this number format: it loses too much, or an older txexport proved it"
+LACKING = "verify kept none for this number format, which loses too much, or an older txexport proved it"
 
 
 @checked

@@ -16,7 +16,7 @@ from txexport.verification.checks import CaseReport
 from txexport.verification.references.reference import Arrays, Reference, Source
 
 SEEDED = QUICK - {BUILT_IN}  # the cases whose inputs can be made again without a tokenizer
-LOSSES = 2.0  # times the loss of a number format, as a share of the norm of an output
+LOSSES = 2.0  # bound of an output, as a multiple of its error on the machine that verifies
 LEAST_OF_EXPERTS, MOST_LOSS = 0.3, 0.4
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
@@ -47,10 +47,10 @@ class Listened:
 def recorded_in_float32(
     runner: GraphRunner, cases: Sequence[PlannedCase], reference: Reference, spec: ModelSpec
 ) -> Answers | None:
-    """The answers in float32 to cases of graphs that round activations, which may be off by LOSSES of them.
+    """The answers in float32 to the cases of graphs that round activations.
 
-    Another device rounds other numbers up, and so loses about as much, or chooses other experts. Outputs that
-    lose MOST_LOSS already are left out, as they would tell nothing.
+    On another device other numbers are rounded up, so that an output may be off by LOSSES times its error
+    here, and routers may choose other experts. Outputs with an error of MOST_LOSS here are left out.
     """
     blocks = (block for stack in spec.stacks.values() for block in stack.blocks)
     least = LEAST_OF_EXPERTS if any(block.experts for block in blocks) else LEAST_LOSS

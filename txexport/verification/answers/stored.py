@@ -66,7 +66,8 @@ class CaseAnswers:
 class Answers:
     """The answers of `reference` to graphs of one kind and dtype; it `lacks` these kinds of outputs.
 
-    Those to graphs that round activations are `rounded`: float32's, whose bounds hold for whole outputs.
+    Where the graphs round activations (`rounded`), the answers are those in float32, and a bound limits the
+    norm of an output's error in place of each number's.
     """
 
     reference: str
@@ -102,7 +103,7 @@ def check(case: str, stored: Answer, outputs: Sequence[np.ndarray], rounded: boo
     """The check of an output against its answer: the larger of the errors of samples and of the norm.
 
     The norm of a difference is at least the difference of norms, so an output within its bound passes.
-    The error of samples is that of the worst one, or for a `rounded` answer that of their norm.
+    The error of the samples is that of the worst one, or if `rounded` the norm of theirs.
     """
     numbers = _flat([np.asarray(one, np.float64) for one in outputs])
     error = math.inf

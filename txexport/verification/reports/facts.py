@@ -2,7 +2,7 @@
 
 from txexport.verification import counts
 from txexport.verification.bounds import LEAST_LOSS, RELATIVE
-from txexport.verification.checks import EVERY_WEIGHT, PROCESSORS
+from txexport.verification.checks import EVERY_WEIGHT, PROCESSORS, STORED
 from txexport.verification.reports.views import (
     format_losses,
     format_losses_on_texts,
@@ -36,17 +36,18 @@ def facts_line(report: Report) -> str:
 def _bounds(report: Report) -> str:
     """The error bound, in brackets those of formats with a wider one, and formats held to their loss."""
     least: dict[str, float] = {}
+    by_loss: dict[str, None] = {}  # in order
     for case in counts.counted(report.cases):
         for check in case.checks if case.runtime is not None else ():
-            if check.tolerance:
+            if case.reference.startswith(STORED) and check.tolerance >= LEAST_LOSS:
+                by_loss[case.graphs.split()[-1]] = None
+            elif check.tolerance:
                 least[case.graphs] = min(least.get(case.graphs, check.tolerance), check.tolerance)
-    by_loss = [graphs.split()[-1] for graphs, one in least.items() if one >= LEAST_LOSS]
-    loss = [f"twice the loss of {' and '.join(by_loss)}"] if by_loss else []
-    exact = {graphs: one for graphs, one in least.items() if one < LEAST_LOSS}
-    if loss and not exact:
+    loss = [f"twice the loss of {', '.join(by_loss)}"] if by_loss else []
+    if loss and not least:
         return loss[0]
-    common = max(RELATIVE, min(exact.values(), default=RELATIVE))
-    wider = [f"{graphs}: {one:.0e}" for graphs, one in exact.items() if one > WIDER * common]
+    common = max(RELATIVE, min(least.values(), default=RELATIVE))
+    wider = [f"{graphs}: {one:.0e}" for graphs, one in least.items() if one > WIDER * common]
     brackets = f" ({', '.join(wider)})" if wider else ""
     return ", or ".join([f"{common:.0e}{brackets} or float32's own rounding", *loss])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 START = 120  # seconds for a browser to open the page
-LONGEST = 900  # seconds for an answer, which is seconds on a GPU in software
+LONGEST = 900  # seconds for an answer; in software, a GPU takes seconds for a small graph
 POLL = 20  # seconds after which the page asks again
 
 
