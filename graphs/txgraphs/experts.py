@@ -36,11 +36,11 @@ def router(spec: ExpertsSpec, g: Body, x: ir.Value) -> tuple[ir.Value, ir.Value]
         share = op.Mul(share, op.Gather(g.weight("expert_scale"), choice))
     if spec.capacity is not None:
         by_row = op.Concat(op.Shape(x, start=0, end=2), op.Constant(value_ints=[1]), axis=0)
-        choice = _with_room(spec, g, op.Reshape(choice, by_row), spec.capacity)
+        choice = _within_capacity(spec, g, op.Reshape(choice, by_row), spec.capacity)
     return share, choice
 
 
-def _with_room(spec: ExpertsSpec, g: Body, choice: ir.Value, capacity: int) -> ir.Value:
+def _within_capacity(spec: ExpertsSpec, g: Body, choice: ir.Value, capacity: int) -> ir.Value:
     """choice (B,S,1) -> (B*S,1): no expert's number where `capacity` tokens before it chose the same."""
     op = g.op
     numbers = op.Constant(value_ints=list(range(spec.num_experts)))

@@ -43,10 +43,10 @@ class Router(Linear):
         if self.expert_scale is not None:
             share = share * self.expert_scale[choice]
         if self.capacity is not None:
-            choice = self._with_room(choice.view(*x.shape[:2], 1), self.capacity)
+            choice = self._within_capacity(choice.view(*x.shape[:2], 1), self.capacity)
         return share, choice
 
-    def _with_room(self, choice: Tensor, capacity: int) -> Tensor:
+    def _within_capacity(self, choice: Tensor, capacity: int) -> Tensor:
         """choice (B,S,1) -> (B*S,1): no expert's number where `capacity` tokens before it chose the same."""
         experts = self.weight.shape[0]
         taken = (choice == torch.arange(experts, device=choice.device)).long()  # (B, S, experts)

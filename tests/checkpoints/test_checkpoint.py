@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tiny_checkpoint
 import torch
-from helpers.project import DATA
+from helpers.project import DATA, ROOT
 from helpers.rows import Row
 from safetensors.torch import load_file, save_file
 
@@ -18,7 +18,7 @@ from txexport.checkpoints import weight_map, weight_resolution
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.exporter import export
-from txexport.families._unknown import TRACED
+from txexport.families._unknown import REFUSED, TRACED
 from txexport.verification import verify
 
 SOUNDS = tiny_checkpoint.CLAP["audio_config"]
@@ -198,11 +198,11 @@ UNSUPPORTED = [
     *(
         ("llama", {"model_type": name}, f"model_type '{name}' is not supported: {reason}")
         for name, reason in (
-            ("bitnet", "its published weights have three values"),
+            ("bitnet", "its published weights are ternary"),
             ("deepseek_v32", "an indexer with a cache of its own"),
             ("doge", "scores of the values mask keys"),
             ("glm_moe_dsa", "an indexer with a cache of its own"),
-            ("kimi_linear", "its delta rules decay every channel"),
+            ("kimi_linear", "its delta rule has a decay for each channel"),
             ("recurrent_gemma", "transformers keeps its states in the layers"),
             ("rwkv", "it keeps a maximum, a numerator and a denominator"),
             ("zamba", "layers share one block of attention"),
@@ -657,16 +657,16 @@ UNSUPPORTED = [
 
 
 LEFT_OUT = {
-    "canine": "characters by hashes",
+    "canine": "embeds characters by hashing",
     "fsmt": "sacremoses",
-    "granite_speech": "Q-Former over windows, and the adapter",
-    "granite_speech_plus": "joined outputs of several layers",
+    "granite_speech": "a Q-Former reads its windows, and published checkpoints switch on a LoRA adapter",
+    "granite_speech_plus": "a Q-Former reads windows of several layers' outputs",
     "kosmos-2": "a mask, not a token",
     "kosmos-2.5": "a mask, not a token",
     "led": "a mask of global tokens",
     "longt5": "within blocks of tokens",
     "luke": "entities beside tokens",
-    "nllb-moe": "two experts of each layer alone",
+    "nllb-moe": "uses only two experts of each layer",
     "pegasus_x": "learned global tokens",
     "prophetnet": "several tokens",
     "t5gemma2": "in one softmax",
@@ -679,6 +679,11 @@ def test_a_model_that_is_left_out_says_why(model_type, copy_of):
     assert f"model_type '{model_type}' is not supported: " in message
     assert LEFT_OUT[model_type] in message
     assert ("export --traced" in message) == (model_type in TRACED)
+
+
+def test_models_that_are_left_out_name_traced_where_it_was_right():
+    types = json.loads((ROOT / "tools/traced_types.json").read_text())["types"]
+    assert {name for name in REFUSED if types[name]["outcome"] == "right"} == {*TRACED}
 
 
 @pytest.mark.parametrize(("model_type", "config", "named"), UNSUPPORTED, ids=[row[2] for row in UNSUPPORTED])

@@ -181,7 +181,7 @@ BIG_PEGASUS = "BigBirdPegasusForConditionalGeneration"
 SPARSE = {"attention_type": "block_sparse", "block_size": 3, "use_bias": True}
 SWITCH = "SwitchTransformersForConditionalGeneration"
 OTHER_SWITCH = {"tie_word_embeddings": False, "router_bias": True, "num_sparse_encoder_layers": 4}
-CROWDED = {"expert_capacity": 3, "num_experts": 3}
+SMALL_CAPACITY = {"expert_capacity": 3, "num_experts": 3}
 BARTS = [
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE),
     Row("blenderbot-small", "BlenderbotSmallForConditionalGeneration", TRANSLATE, "scaled, relu", SCALED),
@@ -193,9 +193,9 @@ BARTS = [
     Row("plbart", "PLBartForConditionalGeneration", TRANSLATE),
     Row("switch_transformers", SWITCH, TRANSLATE),
     Row("switch_transformers", SWITCH, TRANSLATE, "not tied, a biased router", OTHER_SWITCH),
-    Row("switch_transformers", SWITCH, TRANSLATE, "crowded", CROWDED),
+    Row("switch_transformers", SWITCH, TRANSLATE, "capacity of 3", SMALL_CAPACITY),
     Row("switch_transformers", "SwitchTransformersEncoderModel", FEATURES),
-    Row("switch_transformers", "SwitchTransformersEncoderModel", FEATURES, "crowded", CROWDED),
+    Row("switch_transformers", "SwitchTransformersEncoderModel", FEATURES, "capacity of 3", SMALL_CAPACITY),
     Row("splinter", "SplinterModel", FEATURES),
     Row("splinter", "SplinterForQuestionAnswering", ANSWER),
     Row(

@@ -9,12 +9,12 @@ from helpers import mutations as common
 from helpers import mutations_of_anchors as anchors
 from helpers import mutations_of_answers as answers
 from helpers import mutations_of_bottlenecks as bottlenecks
+from helpers import mutations_of_capacity as capacity
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_chunks as chunks
 from helpers import mutations_of_conformers as conformer
 from helpers import mutations_of_convolutions as convolutions
 from helpers import mutations_of_crossed_images as crossed
-from helpers import mutations_of_crowds as crowds
 from helpers import mutations_of_delta_rules as delta
 from helpers import mutations_of_depth as depth
 from helpers import mutations_of_described_segments as described
@@ -55,7 +55,7 @@ from helpers import mutations_of_streams as streams
 from helpers import mutations_of_tasks as tasks
 from helpers import mutations_of_transforms as transforms
 from helpers import mutations_of_windows as windows
-from helpers.encoder_rows import CROWDED, NORMED, SWITCH
+from helpers.encoder_rows import NORMED, SMALL_CAPACITY, SWITCH
 from helpers.row import (
     ANSWER,
     CLASSIFY,
@@ -102,8 +102,8 @@ GEMMA2 = {"text_config": tiny_checkpoint.GEMMA2 | {"model_type": "gemma2", "max_
 PROPOSED = {"with_box_refine": True, "two_stage": True}
 OTHERS: dict[str, Row] = {
     "llama4_text, features": Row("llama4_text", "Llama4TextModel", FEATURES, "chunks behind padding"),
-    "switch_transformers, crowded": Row(
-        "switch_transformers", SWITCH, TRANSLATE, "room for 3 tokens", CROWDED
+    "switch_transformers, capacity": Row(
+        "switch_transformers", SWITCH, TRANSLATE, "capacity of 3", SMALL_CAPACITY
     ),
     "splinter, answers": Row("splinter", "SplinterForQuestionAnswering", ANSWER),
     "blip, questions": Row("blip", "BlipForQuestionAnswering", CONVERSE),
@@ -687,14 +687,14 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         common.other_activation,
         common.new_before_past,
     ),
-    ("switch_transformers, crowded", "static", "encoder_model"): (
-        crowds.room_for_all,
-        crowds.room_for_one_more,
-        crowds.crowds_of_batches,
-        crowds.last_come_first,
+    ("switch_transformers, capacity", "static", "encoder_model"): (
+        capacity.no_limit,
+        capacity.one_token_more,
+        capacity.counted_over_the_batch,
+        capacity.last_tokens_first,
         family.worst_experts,
     ),
-    ("switch_transformers, crowded", "static", "decoder_model"): (
+    ("switch_transformers, capacity", "static", "decoder_model"): (
         family.worst_experts,
         common.stale_cross_cache,
         common.larger_epsilon,

@@ -1,4 +1,4 @@
-"""Mutations of spans that are scored beside the vector of a question."""
+"""Mutations of question-aware spans."""
 
 from helpers.graph_edits import drop, function, node, replace_input
 

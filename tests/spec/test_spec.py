@@ -182,7 +182,7 @@ CONTRADICTIONS = {
     "kind 'tokens' with 0 labels": lambda: HeadSpec(HeadKind.TOKENS, tied=False),
     "kind 'none' with 3 labels": lambda: HeadSpec(labels=3),
     "kind 'tokens' with 3 labels, tied=True": lambda: HeadSpec(HeadKind.TOKENS, labels=3),
-    "spans beside a question with activation None": lambda: HeadSpec(
+    "question-aware spans with activation None": lambda: HeadSpec(
         HeadKind.SPANS, tied=False, labels=2, pick=Pick.FIRST_EOS, eos_token_id=3
     ),
     "a span has 2 ends, not 3": lambda: HeadSpec(HeadKind.SPANS, tied=False, labels=3),

@@ -9,17 +9,17 @@ INDEXED = "an indexer with a cache of its own picks the keys that each query rea
 SHARED = "layers share one block of attention, which also reads the embeddings of the tokens"
 # Model types that are left out on purpose, and why.
 REFUSED = {
-    "bitnet": "its published weights have three values, and multiply activations rounded to 8 bits",
-    "canine": "it reads characters by hashes, and joins them by strided convolutions",
+    "bitnet": "its published weights are ternary, and its activations are rounded to 8 bits",
+    "canine": "it embeds characters by hashing, and shortens texts by strided convolutions",
     "deepseek_v32": INDEXED,
     "doge": "scores of the values mask keys (dynamic mask attention)",
     "fsmt": "its tokenizer needs sacremoses, and encoder and decoder have vocabularies of their own",
     "glm_moe_dsa": INDEXED,
-    "granite_speech": "its encoder of sounds attends in blocks, with a Q-Former over windows, and the "
-    "adapter of published ones is on for sounds alone",
-    "granite_speech_plus": "its encoder of sounds attends in blocks, with a Q-Former over windows of the "
-    "joined outputs of several layers",
-    "kimi_linear": "its delta rules decay every channel of a key by itself",
+    "granite_speech": "its audio encoder attends within blocks, a Q-Former reads its windows, and published "
+    "checkpoints switch on a LoRA adapter for audio only",
+    "granite_speech_plus": "its audio encoder attends within blocks, and a Q-Former reads windows of several "
+    "layers' outputs",
+    "kimi_linear": "its delta rule has a decay for each channel of a key",
     "kosmos-2": "a mask, not a token, says where images stand, and its decoder adds positions to them",
     "kosmos-2.5": "a mask, not a token, says where images stand, and its decoder adds positions to them",
     "layoutlmv2": "detectron2, which is no published package, computes its images, and LayoutXLM's; layoutlm "
@@ -27,22 +27,22 @@ REFUSED = {
     "led": "its encoder has Longformer's attention, and takes a mask of global tokens beside a text",
     "longt5": "its encoder attends within blocks of tokens, and to sums of them",
     "luke": "it reads entities beside tokens, each at the mean of its tokens' positions",
-    "nllb-moe": "its class in transformers reads two experts of each layer alone, so there is nothing right "
-    "to compare with",
+    "nllb-moe": "its class in transformers uses only two experts of each layer, so that there is no right "
+    "original to compare with",
     "pegasus_x": "its encoder attends within blocks that are shifted every second layer, and to learned "
     "global tokens",
     "prophetnet": "each position predicts several tokens, by streams of attention of their own",
     "recurrent_gemma": "transformers keeps its states in the layers of the model, so that a prompt of one "
-    "token reads those of the text before",
+    "token continues the text before it",
     "rwkv": "it keeps a maximum, a numerator and a denominator of its past (WKV) in place of keys",
     "t5gemma2": "its decoder attends to its tokens and to the encoder's vectors in one softmax",
     "zamba": SHARED,
     "zamba2": SHARED,
 }
 
-# Those whose classes export --traced takes; see docs/reference/traced.md.
+# Those whose classes export --traced takes at every size; see docs/reference/traced.md.
 TRACED = (
-    *("bitnet", "canine", "doge", "granite_speech", "granite_speech_plus", "kosmos-2.5", "luke", "pegasus_x"),
+    *("bitnet", "doge", "granite_speech", "granite_speech_plus", "kosmos-2.5", "luke", "pegasus_x"),
     "t5gemma2",
 )
 

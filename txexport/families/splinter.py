@@ -1,4 +1,4 @@
-"""Splinter (Ram et al. 2021): BERT with scores of spans beside the vector of a question's token."""
+"""Splinter (Ram et al. 2021): BERT with question-aware span selection (QASS)."""
 
 from dataclasses import replace
 

@@ -37,22 +37,22 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Encoder
     config = config.replaced(feed_forward_proj="relu", is_gated_act=False)
     tied = config.flag("tie_word_embeddings", True)
     base = t5.model_spec(config, task, names, tied)
-    room = config.count("expert_capacity", 64)
+    capacity = config.count("expert_capacity", 64)
     if isinstance(base, EncoderSpec):
-        return replace(base, encoder=_with_experts(config, base.encoder, "encoder", room))
+        return replace(base, encoder=_with_experts(config, base.encoder, "encoder", capacity))
     return replace(
         base,
         head=replace(base.head, tied=tied),
         shared_embedding=tied,
-        encoder=_with_experts(config, base.encoder, "encoder", room),
+        encoder=_with_experts(config, base.encoder, "encoder", capacity),
         decoder=_with_experts(config, base.decoder, "decoder", None),
     )
 
 
-def _with_experts(config: Config, stack: StackSpec, side: str, room: int | None) -> TextStackSpec:
+def _with_experts(config: Config, stack: StackSpec, side: str, capacity: int | None) -> TextStackSpec:
     """The stack with experts in every layer that the original's step names: the second, or each.
 
-    A decoder's experts need no `room`: a generated token is alone in its pass.
+    A decoder's experts have no limit: `generate` reads one token a pass.
     """
     assert isinstance(stack, TextStackSpec)
     (block,) = stack.blocks
@@ -63,7 +63,7 @@ def _with_experts(config: Config, stack: StackSpec, side: str, room: int | None)
         top_k=1,
         normalised=False,
         router_bias=config.flag("router_bias", False),
-        capacity=room,
+        capacity=capacity,
     )
     layers, sparse = stack.num_layers, config.integer(f"num_sparse_{side}_layers", 3)
     step = config.integer(f"{side}_sparse_step", layers // sparse if sparse > 0 else layers)

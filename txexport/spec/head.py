@@ -93,9 +93,9 @@ class HeadSpec:
             raise SpecError(f"HeadSpec: kind '{self.kind}' with {described}; expected {expected}")
         if self.kind == HeadKind.SPANS and self.labels != 2:
             raise SpecError(f"HeadSpec: a span has 2 ends, not {self.labels}")
-        if self.beside_question and (self.activation is None or self.norm is None or self.bias):
+        if self.question_aware and (self.activation is None or self.norm is None or self.bias):
             raise SpecError(
-                f"HeadSpec: spans beside a question with activation {self.activation}, norm {self.norm} and "
+                f"HeadSpec: question-aware spans with activation {self.activation}, norm {self.norm} and "
                 f"bias {self.bias}; expected both, and False"
             )
         if self.kind == HeadKind.CHOICES and self.labels != 1:
@@ -131,15 +131,15 @@ class HeadSpec:
             )
 
     def _check_pick(self) -> None:
-        picks = self.pick != Pick.FIRST and not self.beside_question
+        picks = self.pick != Pick.FIRST and not self.question_aware
         if not self.scores_sequence and (picks or self.pad_token_id is not None):
             raise SpecError(
                 f"HeadSpec: a head of kind '{self.kind}' picks no token; pick is '{self.pick}' and "
                 f"pad_token_id {self.pad_token_id}, expected '{Pick.FIRST}' and None"
             )
-        marked = self.pick == Pick.LAST_EOS or self.beside_question
+        marked = self.pick == Pick.LAST_EOS or self.question_aware
         if marked != (self.eos_token_id is not None):
-            expected = f"an id with '{Pick.LAST_EOS}' or spans beside a question, and None with another"
+            expected = f"an id with '{Pick.LAST_EOS}' or question-aware spans, and None with another"
             raise SpecError(f"HeadSpec: '{self.pick}' of the id {self.eos_token_id}; expected {expected}")
         if self.pick == Pick.MEAN_AFTER_DENSE and self.activation is None:
             raise SpecError(
@@ -190,8 +190,8 @@ class HeadSpec:
         return self.pad_token_id if self.eos_token_id is None else self.eos_token_id
 
     @property
-    def beside_question(self) -> bool:
-        """True where spans are scored beside the vector of a question's token."""
+    def question_aware(self) -> bool:
+        """Tell whether spans are scored with the vector of the question's token (Splinter)."""
         return self.kind == HeadKind.SPANS and self.pick == Pick.FIRST_EOS
 
     @property

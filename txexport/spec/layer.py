@@ -126,8 +126,8 @@ class BlockSpec:
                 f"'{NormPlacement.PRE}': only a pre-norm block can leave its first norm out"
             )
         mixed = isinstance(self.feed_forward, ExpertsSpec)
-        crowded = isinstance(self.feed_forward, ExpertsSpec) and self.feed_forward.capacity is not None
-        if crowded and isinstance(self.attention, AttentionSpec) and self.attention.causal:
+        limited = isinstance(self.feed_forward, ExpertsSpec) and self.feed_forward.capacity is not None
+        if limited and isinstance(self.attention, AttentionSpec) and self.attention.causal:
             raise SpecError(
                 "BlockSpec: capacity with causal attention; expected None, as tokens may come one by one"
             )

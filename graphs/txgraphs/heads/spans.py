@@ -46,7 +46,7 @@ def _scores(spec: HeadSpec, g: Body, end: str, question: ir.Value, x: ir.Value) 
 
 def outputs(spec: HeadSpec, place: Place, x: ir.Value, tokens: Tokens, word: Word) -> dict[str, ir.Value]:
     """The graph's outputs: start_logits and end_logits (B,S)."""
-    if spec.beside_question:
+    if spec.question_aware:
         input_ids = tokens[0]
         assert input_ids is not None
         start_logits, end_logits = question_span_head(spec, place, x, input_ids)

@@ -78,4 +78,4 @@ class _Dense(nn.Module):
 
 def head(spec: HeadSpec, hidden_size: int, vocab_size: int) -> SpanHead | QuestionSpanHead:
     """The head of a model's spec."""
-    return (QuestionSpanHead if spec.beside_question else SpanHead)(spec, hidden_size)
+    return (QuestionSpanHead if spec.question_aware else SpanHead)(spec, hidden_size)

@@ -81,7 +81,7 @@ class Encoder:
             *[Readout("vector", pool=pool)] * (spec.vector is not None),
             *[Readout("next_sentence")] * (spec.next_sentence is not None),
             *[Readout("distilled")] * spec.distilled,
-            *[Readout(f"head.{QUESTION}")] * spec.head.beside_question,
+            *[Readout(f"head.{QUESTION}")] * spec.head.question_aware,
             self._head(spec),
         )
 
@@ -91,7 +91,7 @@ class Encoder:
             _readouts.head(spec.head, spec.vocab_size, "encoder.embedding.word.weight"),
             spec.encoder,
         )
-        if spec.head.beside_question:
+        if spec.head.question_aware:
             return replace(readout, owner=f"head.{EACH}")
         if spec.head.neck is not None and isinstance(stack.embedding, PatchSpec):
             size, grid = stack.hidden_size, stack.embedding.grid

@@ -23,8 +23,8 @@ class Spans:
         return floats(names.START_LOGITS, *hidden[:-1]), floats(names.END_LOGITS, *hidden[:-1])
 
     def parameters(self, head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
-        """Transform and projection; beside a question, transforms of it and of each vector for both ends."""
-        if not head.beside_question:
+        """Transform and projection; of question-aware spans, transforms of the question and each vector."""
+        if not head.question_aware:
             return projection(head, hidden_size, vocab_size)
         shapes: Shapes = {}
         for end in ENDS:

@@ -39,8 +39,8 @@ from txexport.verification.counts import CACHES
 from txexport.verification.references.caches import cached, whole_windows
 from txexport.verification.references.captioned import captioned
 from txexport.verification.references.crossed import attended, with_image_mask
-from txexport.verification.references.crowded import crowded, stepped
 from txexport.verification.references.dequantised import DequantisedCheckpoint
+from txexport.verification.references.expert_capacity import limits_experts, token_by_token
 from txexport.verification.references.in_parts import in_parts
 from txexport.verification.references.originals import (
     ids_of,
@@ -198,8 +198,8 @@ class Transformers:
             arguments[f"output_{ATTENTIONS}"] = True
         if hasattr(self.model, "text_decoder"):
             outputs = captioned(self.model, encoder_inputs, ids, arguments)
-        elif crowded(self.spec):
-            outputs = stepped(self.model, encoder_inputs, ids, self._empty_pair(), arguments)
+        elif limits_experts(self.spec):
+            outputs = token_by_token(self.model, encoder_inputs, ids, self._empty_pair(), arguments)
         else:
             caches = self._empty_pair()
             outputs = self.model(**encoder_inputs, decoder_input_ids=ids, **caches, **arguments)
@@ -233,7 +233,7 @@ class Transformers:
     def _empty_pair(self) -> dict[str, Any]:
         """Arguments for a decoder's new caches, of itself and of its encoder, that keep every token."""
         name = transformers_loading.cache_parameter(self.model.forward)
-        if name is None or not (self.windowed or crowded(self.spec)):
+        if name is None or not (self.windowed or limits_experts(self.spec)):
             return {"use_cache": True}
         return {name: self.new_pair(self.new_cache(), self.new_cache()), "use_cache": True}
 

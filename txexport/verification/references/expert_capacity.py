@@ -10,13 +10,13 @@ from txexport.contracts.names import ATTENTION_MASK
 from txexport.spec import ModelSpec
 
 
-def crowded(spec: ModelSpec) -> bool:
-    """True where experts take a limited number of tokens of a pass."""
+def limits_experts(spec: ModelSpec) -> bool:
+    """Tell whether experts have a capacity: a limit of the tokens that they take from a row."""
     mixtures = [block.experts for stack in spec.stacks.values() for block in stack.blocks]
     return any(one is not None and one.capacity is not None for one in mixtures)
 
 
-def stepped(
+def token_by_token(
     model: Any,
     encoder_inputs: Mapping[str, Tensor],
     input_ids: Tensor,
