@@ -8,10 +8,12 @@ import json
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 Case = dict
 Run = Callable[[Case], list[int]]
@@ -22,8 +24,10 @@ SHOWN = {"smolvlm": "<image>", "qwen2_vl": "<|vision_start|> <|image_pad|> <|vis
 RUNS = count()
 
 
-def image(case: Case) -> Image.Image:
+def image(case: Case) -> "Image":
     """The image of a run, the same for every runtime."""
+    from PIL import Image
+
     shape = case["source"], case["wide"], 3
     return Image.fromarray(np.random.default_rng(next(RUNS)).integers(0, 256, shape, np.uint8))
 

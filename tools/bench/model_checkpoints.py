@@ -117,11 +117,6 @@ RT_DETR_R18 = {
     "decoder_layers": 3,
     "num_labels": 80,
 }
-# Keys that transformers' newer versions omit from config.json, and CTranslate2's converter reads.
-OLDER = {
-    "bert": {"position_embedding_type": "absolute"},
-    "bart": {"normalize_before": False},
-}
 MAMBA2_130M = {
     "vocab_size": 50_288,
     "hidden_size": 768,
@@ -158,9 +153,16 @@ GRANITE_4_350M = {
     "mamba_d_head": 32,
     "mamba_d_state": 128,
     "mamba_n_groups": 1,
+    "max_position_embeddings": 32_768,
     "position_embedding_type": "nope",
     "tie_word_embeddings": True,
     "layer_types": ["attention" if layer in (10, 13, 17, 27) else "mamba" for layer in range(32)],
+}
+# Values that transformers' newer versions omit from config.json or rename, and other converters read.
+OLDER = {
+    "bert": {"position_embedding_type": "absolute"},
+    "bart": {"normalize_before": False},
+    "granite-4-h-350m": {"layer_types": GRANITE_4_350M["layer_types"]},
 }
 IMAGE_TOKENS = {
     "smolvlm": {49_190: "<image>", 49_189: "<fake_token_around_image>", 49_152: "<global-img>"},

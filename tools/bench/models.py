@@ -71,7 +71,7 @@ RUNTIMES = {
     "optimum": ("optimum.onnxruntime", ["float32", "int8"]),
     "openvino": ("optimum.intel.openvino", ["float32", "bfloat16", "int8", "int4"]),
     "txexport_openvino": ("openvino", ["float32", "bfloat16"]),
-    "llama_cpp": ("llama_cpp", ["float32"]),
+    "llama_cpp": ("llama_cpp", ["float32", "int8", "int4"]),
     "vllm": ("vllm", ["float32", "bfloat16"]),
     "exporter": ("transformers.exporters.exporter_onnx", ["float32"]),
     "whisper_cpp": ("_pywhispercpp", ["float16", "int8"]),

@@ -27,7 +27,7 @@ import vision_workers
 Case = dict
 Run = Callable[[Case], list[int]]
 FLOAT32 = "float32"
-CLASSES = {"BertModel": "FeatureExtraction", "GPT2LMHeadModel": "CausalLM", "Qwen2ForCausalLM": "CausalLM"}
+CLASSES = {"BertModel": "FeatureExtraction", "GPT2LMHeadModel": "CausalLM"}
 SOUNDS = ("wav2vec2", "whisper")  # types of models that `speech_workers.py` runs
 LARGEST_FILE = 1_500_000_000  # maximum bytes of weights in one ONNX file
 # Runtime -> the distributions whose versions are reported.
@@ -145,7 +145,7 @@ def openvino(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32)
 def _class_of(checkpoint: Path) -> str:
     """The suffix of optimum's class for a checkpoint."""
     [architecture] = json.loads((checkpoint / "config.json").read_text())["architectures"]
-    return CLASSES.get(architecture, "Seq2SeqLM")
+    return CLASSES.get(architecture, "CausalLM" if architecture.endswith("ForCausalLM") else "Seq2SeqLM")
 
 
 def _as_transformers(model) -> Run:
@@ -241,20 +241,20 @@ def genai(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) ->
     return run
 
 
-def llama_cpp(checkpoint: Path, folder: Path, threads: int) -> Run:
-    """llama.cpp, by its Python binding: weights, keys and values in float32."""
+def llama_cpp(checkpoint: Path, folder: Path, threads: int, dtype: str = FLOAT32) -> Run:
+    """llama.cpp, by its Python binding: weights in float32, Q8_0 or Q4_0, keys and values in float32."""
     import ctypes
 
     import llama_cpp as api
 
     if not folder.exists():
-        from gguf_file import write_gguf
+        import llama_cpp_file
 
-        write_gguf(checkpoint, folder)
+        llama_cpp_file.write(checkpoint, folder, dtype)
     model = api.llama_model_load_from_file(bytes(folder), api.llama_model_default_params())
     vocab_size = json.loads((checkpoint / "config.json").read_text())["vocab_size"]
     settings = api.llama_context_default_params()
-    settings.n_ctx = settings.n_batch = 1024
+    settings.n_ctx = settings.n_batch = 5120
     settings.n_threads = settings.n_threads_batch = threads
     settings.type_k = settings.type_v = api.GGML_TYPE_F32
     state = api.llama_init_from_model(model, settings)
