@@ -1,17 +1,19 @@
 """Families by runtimes: a tiny checkpoint of each family, verified on every installed runtime.
 
 python tools/matrix.py --write                 into the page of docs/ that has the table
-python tools/matrix.py --webgpu --write        the table of WebGPU alone: one or two cases of each family
+python tools/matrix.py --webgpu --write        WebGPU by number format: one or two cases of each family
+python tools/matrix.py --webgpu --results FILE goes on where FILE, a JSON line for each cell, ends
 python tools/matrix.py --family gpt2 --runtime node --runtime web --cache dynamic
 
 Prints a Markdown table of the worst error of `verify --cases quick` against txexport's PyTorch components.
 A runtime that rejects a bundle as `export` writes it gets the first older or flat form that it accepts.
 """
 
+import json
 import sys
 import tempfile
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import click
@@ -40,6 +42,7 @@ FORMS = {
     "for web": {"client": "web"},
 }
 WEBGPU = "webgpu"
+FORMATS = "float32", "int8", "int8-fast", "int4"  # the columns of WebGPU's table
 
 
 @dataclass
@@ -109,9 +112,38 @@ def row(model_type: str, cache: str | None, names: list[str], folder: Path) -> d
     return cells | {name: Cell("", refused=why[name]) for name in left}
 
 
-def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
-    """The table as Markdown, followed by the forms used and the failures."""
-    installed = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, **versions(names)}
+def webgpu_row(
+    model_type: str, formats: tuple[str, ...], folder: Path, results: Path | None
+) -> dict[str, Cell]:
+    """The cells of a family on WebGPU by number format; those of `results` are not run again."""
+    cells = {dtype: cell for name, dtype, cell in _results(results) if name == model_type}
+    missing = [dtype for dtype in formats if dtype not in cells]
+    if missing:
+        tiny_checkpoint.save(folder / model_type, model_type)
+    for dtype in missing:
+        with tempfile.TemporaryDirectory(dir=folder) as out:
+            try:
+                export(folder / model_type, Path(out) / "bundle", client="web", dtype=dtype)
+            except UnsupportedError as error:
+                cells[dtype] = Cell("", refused=str(error))
+            else:
+                cells[dtype] = tried(Path(out) / "bundle", "", WEBGPU)
+        if results is not None:
+            with results.open("a") as lines:
+                lines.write(json.dumps([model_type, dtype, asdict(cells[dtype])]) + "\n")
+    return cells
+
+
+def _results(path: Path | None) -> list[tuple[str, str, Cell]]:
+    if path is None or not path.exists():
+        return []
+    lines = map(json.loads, path.read_text().splitlines())
+    return [(name, dtype, Cell(**cell)) for name, dtype, cell in lines]
+
+
+def table(rows: dict[str, dict[str, Cell]], names: list[str], runtimes: list[str]) -> str:
+    """The table of those columns as Markdown, preceded by versions and followed by the failures."""
+    installed = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, **versions(runtimes)}
     ran = ", ".join(f"{name} {number}" for name, number in installed.items())
     lines = [f"| family | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [
@@ -132,13 +164,23 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str]) -> str:
 @click.option("--runtime", "runtimes", multiple=True, type=click.Choice(list(RUNTIMES)))
 @click.option("--cache", "caches", multiple=True, type=click.Choice(["static", "dynamic"]))
 @click.option("--webgpu", is_flag=True, help="The table of WebGPU, which the other leaves out.")
+@click.option("--dtype", "formats", multiple=True, type=click.Choice(FORMATS), help="With --webgpu.")
+@click.option("--results", type=click.Path(dir_okay=False, path_type=Path), help="With --webgpu.")
 @click.option("--write", is_flag=True, help="Write the table of all families and runtimes into docs/.")
 def main(
-    families: tuple[str, ...], runtimes: tuple[str, ...], caches: tuple[str, ...], webgpu: bool, write: bool
+    families: tuple[str, ...],
+    runtimes: tuple[str, ...],
+    caches: tuple[str, ...],
+    webgpu: bool,
+    formats: tuple[str, ...],
+    results: Path | None,
+    write: bool,
 ) -> None:
     """Run the command; see the module's docstring."""
-    if write and (families or runtimes or caches):
-        raise click.UsageError("--write is for the whole table: leave out --family, --runtime and --cache")
+    if write and (families or runtimes or caches or formats):
+        raise click.UsageError(
+            "--write is for the whole table: leave out --family, --runtime, --cache and --dtype"
+        )
     runtimes = (WEBGPU,) if webgpu else runtimes or tuple(name for name in RUNTIMES if name != WEBGPU)
     transformers.utils.logging.set_verbosity_error()
     warnings.simplefilter("ignore")
@@ -146,6 +188,7 @@ def main(
     names = [name for name in runtimes if RUNTIMES[name].missing() is None]
     for name in set(runtimes) - set(names):
         click.echo(f"without {name}: {RUNTIMES[name].missing()}", err=True)
+    columns = list(formats or FORMATS) if webgpu else names
     rows: dict[str, dict[str, Cell]] = {}
     console = Console(stderr=True)
     with (
@@ -153,14 +196,18 @@ def main(
         Progress(console=console, disable=not console.is_terminal) as bar,
     ):
         for model_type in bar.track(families or list(tiny_checkpoint.FAMILIES), description="families"):
+            if webgpu:
+                rows[f"`{model_type}`"] = webgpu_row(model_type, tuple(columns), Path(work), results)
+                continue
             tiny_checkpoint.save(Path(work) / model_type, model_type)
             decodes = resolve(Checkpoint(Path(work) / model_type), None).spec.generates
-            for cache in caches or ("static",) if decodes and not webgpu else (None,):
+            for cache in caches or ("static",) if decodes else (None,):
                 title = f"`{model_type}`" + (f", {cache} cache" if cache else "")
                 rows[title] = row(model_type, cache, names, Path(work))
-    click.echo(table(rows, names))
+    text = table(rows, columns, names)
+    click.echo(text)
     if write:
-        put(WEBGPU if webgpu else "runtimes", table(rows, names))
+        put(WEBGPU if webgpu else "runtimes", text)
     sys.exit(any(cell.failure is not None for cells in rows.values() for cell in cells.values()))
 
 
