@@ -109,6 +109,18 @@ def test_a_step_runs_on_the_device_alone(model_type, for_cuda):
             assert len(one.copies) <= 8
 
 
+@pytest.mark.parametrize(
+    ("model_type", "steps"),
+    [("llama", {"model"}), ("t5", {"decoder_model"}), ("mixtral", set()), ("mamba", set()), ("bert", set())],
+)
+def test_a_manifest_tells_which_steps_are_captured(model_type, steps, for_cuda):
+    """A runtime without onnx reads it; experts wait for the processor, states branch, BERT has no steps."""
+    graphs = read(for_cuda(model_type)).graphs
+    assert {role for role, graph in graphs.items() if graph.captured} == steps
+    files = placed(for_cuda(model_type))
+    assert all(files[graph.file].captured for graph in graphs.values() if graph.captured)
+
+
 SPELLED = [("mamba", "float32"), ("owlvit", "float32"), ("owlvit", "float16")]
 
 

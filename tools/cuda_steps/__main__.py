@@ -4,10 +4,14 @@ pack and unpack transfer the wheels that the other machine lacks; check describe
 verifies every row of the tests, captured and float16 the graphs of --for cuda; bench measures; report writes
 report.json and report.md to the state folder. A step that is not done when --minutes are over exits with 75.
 --dry-run uses the CPU.
+
+empty needs no GPU, but gcc: it runs each family over a CUDA that computes nothing, and compares what
+ONNX Runtime's provider refuses, copies and captures with the last counts; --write replaces them.
 """
 
 import argparse
 import platform
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +20,7 @@ from cuda_steps import packing
 from cuda_steps.results import Results
 
 ROOT = Path(__file__).parent.parent.parent
-STEPS = ("pack", "unpack", "check", "verify", "captured", "float16", "bench", "report")
+STEPS = ("pack", "unpack", "check", "verify", "captured", "float16", "bench", "report", "empty")
 
 
 def check(device: str) -> dict[str, Any]:
@@ -61,6 +65,18 @@ def prove(step: str, names: list[str], options: argparse.Namespace, results: Res
     return code or int(bool(bad))
 
 
+def empty(options: argparse.Namespace) -> int:
+    """Count over the empty CUDA, in a process of its own."""
+    from cuda_steps import empty_cuda
+
+    folder = options.state / "empty"
+    empty_cuda.prepare(folder, ROOT / "constraints.txt")
+    command = [sys.executable, "-m", "cuda_steps.counting", options.state, "--minutes", options.minutes]
+    command += ["--only", options.only] if options.only else []
+    command += ["--write"] if options.write else []
+    return subprocess.run(list(map(str, command)), env=empty_cuda.environment(folder)).returncode
+
+
 def bench(options: argparse.Namespace, results: Results, device: str) -> int:
     """Measure the device's bandwidth, and every model in every selected dtype."""
     from cuda_steps import speed
@@ -84,6 +100,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, help="bench models of so many")
     parser.add_argument("--minutes", type=float, default=8, help="after which a step begins nothing more")
     parser.add_argument("--python", default="3.12", help="the other machine's, for pack")
+    parser.add_argument("--write", action="store_true", help="replace the counts of empty")
     options = parser.parse_args()
     device, results = "cpu" if options.dry_run else "cuda", Results(options.state)
     if options.step == "pack":
@@ -92,6 +109,8 @@ def main() -> None:
         sys.exit(unpack(options.state))
     elif options.step == "check":
         results.put("check", "machine", check(device))
+    elif options.step == "empty":
+        sys.exit(empty(options))
     elif options.step == "bench":
         sys.exit(bench(options, results, device))
     else:

@@ -34,6 +34,7 @@ class GraphFile:
     """One ONNX file of a bundle, and its SHA-256.
 
     `onnxruntime` is the oldest version that computes it correctly, such as "1.28"; "" in older bundles.
+    `captured` is true of a decoder's step that CUDA can capture as a whole (CUDA graphs).
     """
 
     file: str
@@ -41,6 +42,7 @@ class GraphFile:
     outputs: list[Port]
     sha256: str
     onnxruntime: str = ""
+    captured: bool = False
 
 
 @dataclass(frozen=True)
@@ -260,8 +262,9 @@ class Manifest:
             if not graphs["session_options"]:
                 del graphs["session_options"]
             for graph in (*graphs["native"].values(), *graphs["hub"].values()):
-                if not graph["onnxruntime"]:
-                    del graph["onnxruntime"]
+                for name in ("onnxruntime", "captured"):
+                    if not graph[name]:
+                        del graph[name]
         return values
 
 

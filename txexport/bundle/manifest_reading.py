@@ -132,6 +132,7 @@ def _graph_files(values: dict) -> dict[str, GraphFile]:
             [Port(**port) for port in graph["outputs"]],
             graph["sha256"],
             graph.get("onnxruntime", ""),
+            graph.get("captured", False),
         )
         for role, graph in values.items()
     }

@@ -22,13 +22,15 @@ from txexport.bundle.manifest import DataFile, GraphFile, Graphs, Manifest, Sour
 from txexport.bundle.source import Place, place_of
 from txexport.bundle.stages import stages_of
 from txexport.checkpoints.checkpoint import Checkpoint, chunks
-from txexport.contracts import Port
+from txexport.contracts import Port, roles
+from txexport.contracts.cache_names import own_past
 from txexport.errors import UnsupportedError
 from txexport.exporter.bundle_plan import LEAST_RUNTIME, BundlePlan, to_proto
 from txexport.exporter.companions import companions
 from txexport.exporter.options import resolved_options
 from txexport.exporter.staging import placed
 from txexport.formats import DTYPES
+from txexport.inspection.placement import placement
 from txexport.parts import limits
 from txexport.spec.serialization import to_dict
 from txexport.support.paths import sha256
@@ -182,6 +184,9 @@ def _write_graphs(plan: BundlePlan, folder: Path) -> dict[str, Graphs]:
         )
         digest, least = sha256(folder / graph.path), model.metadata_props[LEAST_RUNTIME]
         written = GraphFile(graph.path, inputs, outputs, digest, least)
+        if plan.options.client == roles.CUDA and own_past(port.name for port in inputs):
+            captured = placement(folder / graph.path, roles.CUDA).captured
+            written = replace(written, captured=captured)
         graphs = formats[graph.dtype]
         (graphs.hub if graph in plan.hub else graphs.native)[graph.role] = written
     return formats

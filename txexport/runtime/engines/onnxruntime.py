@@ -20,6 +20,7 @@ from txexport.contracts.stage import AFTER
 from txexport.errors import BundleError, InputError, first_line, install, warn
 from txexport.runtime import cpus
 from txexport.runtime.engines import FLOAT32, Opened
+from txexport.runtime.engines.captures import Captures
 from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.engines.moves import Moves
 from txexport.runtime.session import ON_CUDA, Bound, Session
@@ -29,20 +30,23 @@ WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's log severities; its exceptions are
 
 EXACT_ARENA = {"arena_extend_strategy": "kSameAsRequested"}  # caches are large, and sizes differ
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
+CUDA = "cuda"
 NAMED = 3  # slow products that a warning lists
 
 
 class OnnxRuntime:
-    """A session of ONNX Runtime as an Engine."""
+    """A session of ONNX Runtime as an Engine. With `captures`, runs that repeat become CUDA graphs."""
 
-    def __init__(self, session: ort.InferenceSession):
-        self.session = session
+    def __init__(self, session: ort.InferenceSession, captures: Captures | None = None):
+        self.session, self.captures = session, captures
         self.inputs = [_port(argument) for argument in session.get_inputs()]
         self.outputs = [_port(argument) for argument in session.get_outputs()]
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """See Engine."""
-        return dict(zip((port.name for port in self.outputs), self.session.run(None, feeds), strict=True))
+        options = None if self.captures is None else self.captures.plain
+        outputs = self.session.run(None, feeds, options)
+        return dict(zip((port.name for port in self.outputs), outputs, strict=True))
 
     def value(self, array: np.ndarray, memory: str) -> ort.OrtValue:
         """See Engine."""
@@ -56,6 +60,8 @@ class OnnxRuntime:
         memory: str,
     ) -> Bound:
         """See Engine."""
+        if self.captures is not None:
+            return self.captures.bind(inputs, outputs, wanted, memory)
         binding = self.session.io_binding()
         for name, value in inputs.items():
             binding.bind_ortvalue_input(name, value)
@@ -91,7 +97,14 @@ def open_graphs(
     files = {role: folder / graph.file for role, graph in manifest.graphs.items() if role != roles.SHARED}
     after = {stage.role: files.pop(stage.role) for stage in manifest.running_order if stage.when == AFTER}
     options = manifest.session_options
-    where, sessions = open_sessions(files, device, threads, options, integers=manifest.quantized)
+    where, sessions = open_sessions(
+        files,
+        device,
+        threads,
+        options,
+        integers=manifest.quantized,
+        capture=[role for role in files if manifest.graphs[role].captured],
+    )
 
     def later(role: str) -> Session:
         return open_session(after[role], where, threads, options, integers=manifest.quantized)
@@ -107,11 +120,13 @@ def open_session(
     *,
     optimize: bool = True,
     integers: bool = False,
+    capture: bool = False,
 ) -> Session:
     """A session of ONNX Runtime, with its graph optimisations if `optimize`.
 
     `config` are session options by name, as in a manifest; by default no activations are quantised. With
-    `integers`, warns of quantised products that run in float on the CPU.
+    `integers`, warns of quantised products that run in float on the CPU. With `capture`, CUDA captures runs
+    that repeat: see `captures`.
 
     Raises InputError for a device that is not available, BundleError for a graph that cannot be loaded.
     """
@@ -123,20 +138,27 @@ def open_session(
     if not optimize:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     device = _known(device)
-    provider = devices()[device]
+    provider, capture = devices()[device], capture and device == CUDA
     with tempfile.TemporaryDirectory(prefix="txexport-") if integers else contextlib.nullcontext() as folder:
         profile = None if folder is None or provider != CPU else Profile(options, folder)
         try:
             with _silent():
-                session = ort.InferenceSession(path, options, providers=providers(device))
+                try:
+                    session = ort.InferenceSession(path, options, providers=providers(device, capture))
+                except Exception as error:  # ONNX Runtime's exceptions share no base class
+                    if not capture:
+                        raise
+                    warn(f"{path.name} runs without CUDA graphs: {first_line(error)}")
+                    capture = False
+                    session = ort.InferenceSession(path, options, providers=providers(device))
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
-        opened = OnnxRuntime(session)
+        opened = OnnxRuntime(session, Captures(session) if capture else None)
         if profile is not None and profile.slow_products(session, opened.inputs):
             _warn_of_slow_products(path)
     if provider not in session.get_providers():
         needs = f"{provider} here"
-        if device == "cuda":
+        if device == CUDA:
             needs = "CUDA here; it needs a device, CUDA 13 and cuDNN 9"
         raise InputError(f"ONNX Runtime cannot start {needs}")
     moves = Moves([("CUDAExecutionProvider", EXACT_ARENA)], "cuda") if device in ON_CUDA else None
@@ -215,11 +237,15 @@ def device_name(device: str) -> str:
     return device.lower().removesuffix(SUFFIX.lower())
 
 
-def providers(device: str) -> list:
-    """The execution providers for one of `devices`: its own, then the CPU's for unsupported operators."""
+def providers(device: str, capture: bool = False) -> list:
+    """The execution providers for one of `devices`: its own, then the CPU's for unsupported operators.
+
+    With `capture`, CUDA's provider captures runs.
+    """
     provider = devices()[device]
     # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
-    wanted: list = [(provider, {"use_tf32": 0})] if device == "cuda" else [provider]
+    settings = {"use_tf32": 0, "enable_cuda_graph": int(capture)}
+    wanted: list = [(provider, settings)] if device == CUDA else [provider]
     return wanted if provider == CPU else [*wanted, CPU]
 
 
@@ -227,7 +253,7 @@ def _known(device: str) -> str:
     """The name of a device as in `devices`. Raises InputError for a device that is not available."""
     name = device_name(device)
     if name not in devices():
-        needs = f"; {install('gpu')} brings one" if name == "cuda" else ""
+        needs = f"; {install('gpu')} brings one" if name == CUDA else ""
         raise InputError(
             f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}{needs}"
         )
@@ -242,8 +268,9 @@ def open_sessions(
     *,
     optimize: bool = True,
     integers: bool = False,
+    capture: Sequence[str] = (),
 ) -> tuple[str, dict[str, Session]]:
-    """The device, and a session for each file by role, as `open_session` makes them.
+    """The device, and a session for each file by role, as `open_session` makes them; `capture` are roles.
 
     `device` is one of `devices()`, or ONNX Runtime's name for it; None is "cuda" where a driver responds and
     ONNX Runtime can start it, otherwise "cpu"; a driver without CUDA's libraries causes a warning.
@@ -252,7 +279,15 @@ def open_sessions(
 
     def opened(device: str) -> tuple[str, dict[str, Session]]:
         return device, {
-            role: open_session(path, device, threads, config, optimize=optimize, integers=integers)
+            role: open_session(
+                path,
+                device,
+                threads,
+                config,
+                optimize=optimize,
+                integers=integers,
+                capture=role in capture,
+            )
             for role, path in files.items()
         }
 

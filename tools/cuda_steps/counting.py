@@ -1,0 +1,87 @@
+"""Counts of every family's graphs over the empty CUDA; `tools/cuda empty` starts a process of it."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import tiny_checkpoint
+
+import txexport
+from cuda_steps.empty_cuda import Log
+from cuda_steps.results import Results
+from txexport.contracts.stage import TOKENS
+from txexport.errors import UnsupportedError
+from txexport.runtime.model import Model
+from txexport.verification import verify
+
+COUNTS = Path(__file__).with_name("counts.json")
+PROMPT = [[5, 6, 7, 8], [9, 5]]
+NEW = 9  # tokens: the first comes from the prompt, and the last ones from captured steps
+
+
+def count(model_type: str, log: Log) -> dict[str, Any]:
+    """The facts of a family's graphs for CUDA; `failed` are cases that its provider refuses to run.
+
+    A family that writes texts after texts has the events of a step, and whether later ones were captured.
+    Raises ValueError where a capture does what none may do.
+    """
+    with tempfile.TemporaryDirectory() as work:
+        folder = Path(work)
+        tiny_checkpoint.save(folder / "in", model_type)
+        try:
+            txexport.export(folder / "in", folder / "out", client="cuda")
+        except UnsupportedError as error:
+            return {"refused": str(error)}
+        report = verify(folder / "out", reference="twin", device="cuda", cases="quick")
+        facts: dict[str, Any] = {"cases": sum(case.skipped is None for case in report.cases)}
+        if failed := {case.name: case.exception for case in report.cases if case.exception}:
+            facts["failed"] = failed
+        model = txexport.load(folder / "out", device="cuda")
+        if model.bundle.step is not None and model.bundle.prompt_kind == TOKENS:
+            facts |= _steps(model, log)
+    return facts
+
+
+def _steps(model: Model, log: Log) -> dict[str, Any]:
+    def events(tokens: int) -> Counter[str]:
+        log.read()
+        model.generate_ids(PROMPT, max_new_tokens=tokens, min_new_tokens=tokens)
+        return log.read()
+
+    events(1)  # what only a first run does
+    step = events(2) - events(1)
+    later = events(NEW)
+    if wrong := [line for line in later if line.startswith("!")]:
+        raise ValueError("; ".join(wrong))
+    names = "kernel", "product", "up", "down"
+    return {name: step[name] for name in names} | {"captured": bool(later["captured"])}
+
+
+def main() -> None:
+    """Count the rows that the results lack; see `Results.resume`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("state", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--minutes", type=float)
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    results, log = Results(options.state), Log()
+    names = [name for name in tiny_checkpoint.FAMILIES if options.only in name]
+    if code := results.resume("empty", names, lambda name: count(name, log), 60 * options.minutes):
+        sys.exit(code)
+    counted = {name: results.steps["empty"][name] for name in names}
+    if options.write:
+        COUNTS.write_text(json.dumps(counted, indent=1) + "\n")
+    before = json.loads(COUNTS.read_text())
+    different = [name for name in names if counted[name] != before.get(name)]
+    for name in different:
+        print(f"{name}: {counted[name]}, before {before.get(name)}")
+    sys.exit(bool(different))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Runs of a session that CUDA captures once and replays (CUDA graphs).
+
+The processor then starts one operation on the device in place of one for each kernel.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnxruntime as ort
+
+from txexport.errors import warn
+from txexport.runtime.session import Bound
+
+REPEATED = 3  # runs of the same shapes, after which the next one is captured
+MOST = 64  # captures of a session, each of which holds memory of the device for as long as the session lives
+CLOSE = 1e-3  # of the largest output, between the first replay and a run without capture
+NAME = "gpu_graph_id"  # ONNX Runtime's run option: the number of a capture
+NEVER = "-1"  # its value for a run that is not captured
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Captures:
+    """The captures of one session, whose provider was opened with `enable_cuda_graph`.
+
+    Captured runs have their inputs and outputs in `memory`. The first replay is compared with a run without
+    capture: where they differ, a warning says so, and the session captures nothing more.
+    """
+
+    def __init__(self, session: ort.InferenceSession, memory: str = "cuda"):
+        self.session, self.memory = session, memory
+        self.count = 0  # of captures so far
+        self.lock = threading.Lock()  # CUDA graphs of one session cannot run at once
+        self.plain = _numbered(NEVER)
+
+    def bind(
+        self,
+        inputs: Mapping[str, ort.OrtValue],
+        outputs: Mapping[str, ort.OrtValue],
+        wanted: Sequence[str],
+        memory: str,
+    ) -> Bound:
+        """See Engine. A run whose inputs have shapes that came REPEATED times is captured."""
+        binding = self.session.io_binding()
+        _bind(binding, inputs, outputs)
+        seen: Counter[Shapes] = Counter()
+        captured: dict[Shapes, _Capture] = {}
+
+        def plain(feeds: Mapping[str, np.ndarray]) -> dict[str, ort.OrtValue]:
+            for name, array in feeds.items():
+                binding.bind_cpu_input(name, array)
+            for name in wanted:
+                binding.bind_output(name, memory)
+            self.session.run_with_iobinding(binding, self.plain)
+            return dict(zip(wanted, binding.get_outputs()[len(outputs) :], strict=True))
+
+        def run(feeds: Mapping[str, np.ndarray]) -> dict[str, ort.OrtValue]:
+            shapes = tuple((name, array.shape) for name, array in sorted(feeds.items()))
+            with self.lock:
+                capture = captured.get(shapes)
+                if capture is not None and capture.compared:
+                    return capture.run(feeds)
+                result = plain(feeds)
+                seen[shapes] += 1
+                if capture is not None:
+                    if not self._compared(capture, feeds, result):
+                        del captured[shapes]
+                elif seen[shapes] == REPEATED and self.count < MOST:
+                    captured[shapes] = _Capture(self, inputs, outputs, feeds, result)
+                return result
+
+        return run
+
+    def _compared(
+        self, capture: "_Capture", feeds: Mapping[str, np.ndarray], expected: Mapping[str, ort.OrtValue]
+    ) -> bool:
+        """Compare the outputs of a replay with those of the run without capture."""
+        replayed = capture.run(feeds)
+        for name, value in expected.items():
+            array = value.numpy().astype(np.float64)
+            error = np.abs(replayed[name].numpy() - array).max(initial=0)
+            if not error <= CLOSE * np.abs(array).max(initial=0):
+                warn(f"a CUDA graph gives other values of {name}; this session makes no more of them")
+                self.count = MOST
+                return False
+        capture.compared = True
+        return True
+
+
+class _Capture:
+    """One captured run: the values it reads and writes, at addresses that stay. It is captured when made."""
+
+    compared = False  # with a run without capture
+
+    def __init__(
+        self,
+        captures: Captures,
+        inputs: Mapping[str, ort.OrtValue],
+        outputs: Mapping[str, ort.OrtValue],
+        feeds: Mapping[str, np.ndarray],
+        result: Mapping[str, ort.OrtValue],
+    ):
+        memory, self.session = captures.memory, captures.session
+        self.feeds = {name: ort.OrtValue.ortvalue_from_numpy(a, memory, 0) for name, a in feeds.items()}
+        self.results = {
+            name: ort.OrtValue.ortvalue_from_numpy(np.zeros_like(value.numpy()), memory, 0)
+            for name, value in result.items()
+        }
+        self.binding = self.session.io_binding()
+        _bind(self.binding, {**inputs, **self.feeds}, {**outputs, **self.results})
+        self.options = _numbered(str(captures.count))
+        captures.count += 1
+        self.run(feeds)
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, ort.OrtValue]:
+        """Capture the run, or replay it with other inputs."""
+        for name, array in feeds.items():
+            self.feeds[name].update_inplace(np.ascontiguousarray(array))
+        self.session.run_with_iobinding(self.binding, self.options)
+        return dict(self.results)
+
+
+def _numbered(number: str) -> ort.RunOptions:
+    options = ort.RunOptions()
+    options.add_run_config_entry(NAME, number)
+    return options
+
+
+def _bind(
+    binding: ort.IOBinding, inputs: Mapping[str, ort.OrtValue], outputs: Mapping[str, ort.OrtValue]
+) -> None:
+    for name, value in inputs.items():
+        binding.bind_ortvalue_input(name, value)
+    for name, value in outputs.items():
+        binding.bind_ortvalue_output(name, value)
