@@ -32,8 +32,14 @@ class Captures:
     def __init__(self, session: ort.InferenceSession, memory: str = "cuda"):
         self.session, self.memory = session, memory
         self.count = 0  # of captures so far
-        self.lock = threading.Lock()  # CUDA graphs of one session cannot run at once
+        self.lock = threading.Lock()  # runs of a session with CUDA graphs cannot overlap
         self.plain = _numbered(NEVER)
+
+    def run(self, names: Sequence[str] | None, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """As InferenceSession.run, which is not captured."""
+        with self.lock:
+            outputs: list[np.ndarray] = self.session.run(names, feeds, self.plain)
+        return outputs
 
     def bind(
         self,

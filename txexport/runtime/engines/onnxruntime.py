@@ -44,9 +44,8 @@ class OnnxRuntime:
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """See Engine."""
-        options = None if self.captures is None else self.captures.plain
-        outputs = self.session.run(None, feeds, options)
-        return dict(zip((port.name for port in self.outputs), outputs, strict=True))
+        run = self.session.run if self.captures is None else self.captures.run
+        return dict(zip((port.name for port in self.outputs), run(None, feeds), strict=True))
 
     def value(self, array: np.ndarray, memory: str) -> ort.OrtValue:
         """See Engine."""
