@@ -235,6 +235,7 @@ def run_model(
     """Run every case of a model, on the runtimes of those interpreters; add their versions to `versions`."""
     *_, kind = MODELS[name]
     cases = [*CASES[kind], *([LONG_PROMPT] if name in STATES else [])]
+    cases = [case for case in cases if any(part in case.title for part in options.case.split(","))]
     runs = [Runs() for _ in cases]
     results: list[Result] = []
     with contextlib.ExitStack() as stack:
@@ -353,6 +354,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default=",".join(MODELS))
+    parser.add_argument("--case", default="", help="parts of cases' names, such as 512,1 beam")
     parser.add_argument("--runtimes", default=",".join(RUNTIMES))
     parser.add_argument("--dtypes", default=FLOAT32, metavar="float32,int8")
     parser.add_argument("--layers", type=int)
