@@ -59,18 +59,17 @@ class Body(Nodes):
         self.called.append(function)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def either(
-        self, condition: ir.Value, then: Callable[[], ir.Value], other: Callable[[], ir.Value]
-    ) -> ir.Value:
-        """The result of the calls of `then` if `condition`, of one element, is true, else of `other`."""
+    def either(self, condition: ir.Value, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
+        """The results of the calls of `then` if `condition`, of one element, is true, else of `other`."""
         branches = {}
         for name, build in (("then_branch", then), ("else_branch", other)):
             self.branch = branches[name] = ir.Graph([], [], nodes=[], name=name)
-            self.branch.outputs.append(build())
+            results = build()
+            self.branch.outputs.extend([results] if isinstance(results, ir.Value) else results)
         self.branch = self.graph
-        chosen = ir.node("If", [condition], branches, outputs=[ir.Value(name="chosen")], name="If")
-        self.graph.append(chosen)
-        return chosen.outputs[0]
+        outputs = [ir.Value(name="chosen") for _ in branches["then_branch"].outputs]
+        self.graph.append(ir.node("If", [condition], branches, outputs=outputs, name="If"))
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def close(self, name: str, names: Sequence[str], results: Sequence[ir.Value]) -> Recorded:
         """The function `name` with outputs `names` and values `results`; a switch may omit the last ones."""

@@ -16,7 +16,28 @@ def delta_rule(
     That is S = exp(decay) S + beta k (v - exp(decay) kᵀS)ᵀ and y = qᵀS (Yang et al. 2024, 3.1), by chunks of
     tokens (3.3): within one, the corrections solve a triangular system. q and k (B,S,V,D), v (B,S,V,E),
     decay and beta (B,S,V,1), state (B,V,D,E) -> y (B,S,V,E), state.
+
+    One token needs no chunks.
     """
+    step = one_token if q.shape[1] == 1 else by_chunks
+    return step(q, k, v, decay, beta, state)
+
+
+def one_token(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """As `delta_rule`, for S=1."""
+    q, k, v, decay, beta = (x.transpose(1, 2) for x in (q, k, v, decay, beta))  # (B, V, 1, ...)
+    before = state * decayed(decay)  # (B, V, D, E)
+    new = beta * (v - k @ before)  # (B, V, 1, E)
+    after = before + k.mT @ new  # (B, V, D, E)
+    return (q @ after).transpose(1, 2), after
+
+
+def by_chunks(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """As `delta_rule`, for any S."""
     length = q.shape[1]
     size = min(length, CHUNK)
     q, k, v, decay, beta = (chunked(x, size) for x in (q, k, v, decay, beta))  # (N, B, V, C, ...)

@@ -14,7 +14,30 @@ def state_space(
     That is S = exp(decay) S + step x bᵀ and y = S c (Dao and Gu 2024, 2), by chunks of tokens (6). Within
     one, a masked product adds what each token has written to later ones. Heads H in G groups that share b and
     c: x (B,S,H,P), b and c (B,S,G,D), steps and decay (B,S,H,1), state (B,H,P,D) -> y (B,S,H,P), state.
+
+    One token needs no chunks.
     """
+    step = one_token if x.shape[1] == 1 else by_chunks
+    return step(x, b, c, steps, decay, state)
+
+
+def one_token(
+    x: Tensor, b: Tensor, c: Tensor, steps: Tensor, decay: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """As `state_space`, for S=1."""
+    groups, rows = b.shape[2], (len(x), b.shape[2], -1)
+    rest = decayed(decay).reshape(len(x), -1, 1, 1)  # (B, H, 1, 1)
+    written = (x * steps).reshape(*rows, 1)  # (B, G, H/G*P, 1)
+    added = written @ b.reshape(len(b), groups, 1, -1)  # (B, G, H/G*P, D)
+    after = state * rest + added.reshape(state.shape)  # (B, H, P, D)
+    y = after.reshape(*rows, state.shape[3]) @ c.reshape(*rows, 1)  # (B, G, H/G*P, 1)
+    return y.reshape(x.shape), after
+
+
+def by_chunks(
+    x: Tensor, b: Tensor, c: Tensor, steps: Tensor, decay: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """As `state_space`, for any S."""
     length, heads, groups = *x.shape[1:3], b.shape[2]
     size = min(length, MOST)
     b = chunked(b, size)  # (N, B, G, C, D)

@@ -1,5 +1,6 @@
 """Small edits of a graph, from which mutations are made. A `body` is a graph or a function: it has nodes."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -98,7 +99,10 @@ def swap_inputs(of: onnx.NodeProto, one: str, other: str) -> None:
 
 
 def through(body: Body, value: str, kind: str, *others: Any, **attributes: Any) -> None:
-    """Insert `kind`(value, *others) between `value` and all its readers; `others` are numbers, or lists."""
+    """Insert `kind`(value, *others) between `value` and all its readers, those in branches too.
+
+    `others` are numbers, or lists.
+    """
     made = [node for node in body.node if value in node.output]
     place = list(body.node).index(made[0]) + 1 if made else 0
     changed, names, added = f"{value}.changed", [], []
@@ -106,13 +110,22 @@ def through(body: Body, value: str, kind: str, *others: Any, **attributes: Any) 
         what = {int: "value_int", float: "value_float", list: "value_ints"}[type(other)]
         names.append(f"{changed}.{i}")
         added.append(helper.make_node("Constant", [], [names[-1]], **{what: other}))
-    readers = [node for node in body.node if value in node.input]
+    readers = [node for node in _nodes(body.node) if value in node.input]
     assert readers, f"nothing reads {value}"
     for reader in readers:
         replace_input(reader, value, changed)
     added.append(helper.make_node(kind, [value, *names], [changed], **attributes))
     for new in reversed(added):
         body.node.insert(place, new)
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes, and those of their branches."""
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _nodes(attribute.g.node)
 
 
 def swap_halves(body: Body) -> None:

@@ -44,9 +44,15 @@ def corrections_left_out(model):
 
 def added_rather_than_replaced(model):
     """Values that are added to what a key finds before a chunk."""
-    body = function(model, "delta_rule")
+    body = function(model, "by_chunks")
     weights = producer(body, "weights")
     through(body, weights.output[0], "Mul", 0.0)
+
+
+def token_added_rather_than_replaced(model):
+    """A value that is added to what a step's key finds."""
+    body = function(model, "one_token")
+    drop(node(body, "Sub"))
 
 
 def keys_of_any_length(model):

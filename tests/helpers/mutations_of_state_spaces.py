@@ -48,21 +48,27 @@ def decayed_by_its_own_token(model):
 
 def state_read_undecayed(model):
     """The state before a chunk, as its tokens read it, without their decays."""
-    body = function(model, "state_space")
+    body = function(model, "by_chunks")
     far = producer(body, "far")
     drop(far)
 
 
 def inputs_of_one_step(model):
     """Inputs that do not depend on the steps."""
-    body = function(model, "state_space")
+    body = function(model, "by_chunks")
     written = producer(body, "written")
     drop(written)
 
 
+def token_beside_an_undecayed_state(model):
+    """A step that adds to a state without decaying it."""
+    body = function(model, "one_token")
+    drop(node(body, "Mul", 1))
+
+
 def groups_shifted(model):
     """Heads that read and write by the vectors of another group."""
-    body = function(model, "state_space")
+    body = function(model, "by_chunks")
     shared = node(body, "Gather").input[1]
     indices = producer(body, shared)
     set_constant(indices, constant_value(indices)[::-1])
