@@ -15,18 +15,21 @@ from cuda_steps.empty_cuda import Log
 from cuda_steps.results import Results
 from txexport.contracts.stage import TOKENS
 from txexport.errors import UnsupportedError
+from txexport.runtime.engines.captures import Capture, Captures
 from txexport.runtime.model import Model
 from txexport.verification import verify
 
 COUNTS = Path(__file__).with_name("counts.json")
 PROMPT = [[5, 6, 7, 8], [9, 5]]
+LINE = 160  # characters of an error
 NEW = 9  # tokens: the first comes from the prompt, and the last ones from captured steps
 
 
 def count(model_type: str, log: Log) -> dict[str, Any]:
     """The facts of a family's graphs for CUDA; `failed` are cases that its provider refuses to run.
 
-    A family that writes texts after texts has the events of a step, and whether later ones were captured.
+    A family that writes texts after texts has the events of a step, and the captures and replays of later
+    ones.
     Raises ValueError where a capture does what none may do.
     """
     with tempfile.TemporaryDirectory() as work:
@@ -39,7 +42,7 @@ def count(model_type: str, log: Log) -> dict[str, Any]:
         report = verify(folder / "out", reference="twin", device="cuda", cases="quick")
         facts: dict[str, Any] = {"cases": sum(case.skipped is None for case in report.cases)}
         if failed := {case.name: case.exception for case in report.cases if case.exception}:
-            facts["failed"] = failed
+            facts["failed"] = {name: error[:LINE] for name, error in failed.items()}
         model = txexport.load(folder / "out", device="cuda")
         if model.bundle.step is not None and model.bundle.prompt_kind == TOKENS:
             facts |= _steps(model, log)
@@ -47,6 +50,8 @@ def count(model_type: str, log: Log) -> dict[str, Any]:
 
 
 def _steps(model: Model, log: Log) -> dict[str, Any]:
+    """Of steps whose numbers mean nothing, so that the first replay is not compared with them."""
+
     def events(tokens: int) -> Counter[str]:
         log.read()
         model.generate_ids(PROMPT, max_new_tokens=tokens, min_new_tokens=tokens)
@@ -54,11 +59,20 @@ def _steps(model: Model, log: Log) -> dict[str, Any]:
 
     events(1)  # what only a first run does
     step = events(2) - events(1)
+    Captures.agrees = _replayed  # type: ignore[method-assign]
     later = events(NEW)
     if wrong := [line for line in later if line.startswith("!")]:
         raise ValueError("; ".join(wrong))
     names = "kernel", "product", "up", "down"
-    return {name: step[name] for name in names} | {"captured": bool(later["captured"])}
+    return {name: step[name] for name in names} | {
+        "captured": later["captured"],
+        "replayed": later["replayed"],
+    }
+
+
+def _replayed(captures: Captures, capture: Capture, feeds: Any, expected: Any) -> bool:
+    capture.run(feeds)
+    return True
 
 
 def main() -> None:

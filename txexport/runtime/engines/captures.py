@@ -52,7 +52,7 @@ class Captures:
         binding = self.session.io_binding()
         _bind(binding, inputs, outputs)
         seen: Counter[Shapes] = Counter()
-        captured: dict[Shapes, _Capture] = {}
+        captured: dict[Shapes, Capture] = {}
 
         def plain(feeds: Mapping[str, np.ndarray]) -> dict[str, ort.OrtValue]:
             for name, array in feeds.items():
@@ -71,18 +71,19 @@ class Captures:
                 result = plain(feeds)
                 seen[shapes] += 1
                 if capture is not None:
-                    if not self._compared(capture, feeds, result):
+                    capture.compared = self.agrees(capture, feeds, result)
+                    if not capture.compared:
                         del captured[shapes]
                 elif seen[shapes] == REPEATED and self.count < MOST:
-                    captured[shapes] = _Capture(self, inputs, outputs, feeds, result)
+                    captured[shapes] = Capture(self, inputs, outputs, feeds, result)
                 return result
 
         return run
 
-    def _compared(
-        self, capture: "_Capture", feeds: Mapping[str, np.ndarray], expected: Mapping[str, ort.OrtValue]
+    def agrees(
+        self, capture: "Capture", feeds: Mapping[str, np.ndarray], expected: Mapping[str, ort.OrtValue]
     ) -> bool:
-        """Compare the outputs of a replay with those of the run without capture."""
+        """Return whether a replay gives the outputs of the run without capture; warn where it does not."""
         replayed = capture.run(feeds)
         for name, value in expected.items():
             array = value.numpy().astype(np.float64)
@@ -91,11 +92,10 @@ class Captures:
                 warn(f"a CUDA graph gives other values of {name}; this session makes no more of them")
                 self.count = MOST
                 return False
-        capture.compared = True
         return True
 
 
-class _Capture:
+class Capture:
     """One captured run: the values it reads and writes, at addresses that stay. It is captured when made."""
 
     compared = False  # with a run without capture

@@ -152,6 +152,7 @@ def open_session(
                     session = ort.InferenceSession(path, options, providers=providers(device))
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
+        session.disable_fallback()  # it would run on the CPU what a device refuses
         opened = OnnxRuntime(session, Captures(session) if capture else None)
         if profile is not None and profile.slow_products(session, opened.inputs):
             _warn_of_slow_products(path)
