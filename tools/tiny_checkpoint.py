@@ -409,6 +409,20 @@ YOUTU |= {"pad_token_id": None}  # whose row of the word embedding transformers 
 MINICPM3 = YOUTU | {"v_head_dim": None, "scale_depth": 1.1, "dim_model_base": 30}
 GLM4_MOE_LITE = {name: value for name, value in DEEPSEEK.items() if name != "first_k_dense_replace"}
 GLM4_MOE_LITE |= {"mlp_layer_types": ["dense", "sparse", "sparse"]}
+KIMI_LINEAR = LLAMA | {
+    **{"num_hidden_layers": 3, "num_attention_heads": 3, "num_key_value_heads": 3, "qk_rope_head_dim": 7},
+    **{"kv_lora_rank": 18, "qk_nope_head_dim": 10, "v_head_dim": 14},
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_heads": 5,
+    "linear_head_dim": 10,
+    "linear_conv_kernel_dim": 3,
+    "moe_intermediate_size": 28,
+    "num_local_experts": 8,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 3,
+    "n_group": 4,
+    "topk_group": 2,
+}
 DOTS1 = GLM4_MOE | {
     "n_shared_experts": 2,
     "first_k_dense_replace": 1,
@@ -1233,6 +1247,7 @@ FAMILIES = {
     "qwen3_5": ("Qwen3_5ForConditionalGeneration", QWEN3_5_WITH_IMAGES),
     "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", QWEN3_5_MOE_WITH_IMAGES),
     "olmo_hybrid": ("OlmoHybridForCausalLM", OLMO_HYBRID),
+    "kimi_linear": ("KimiLinearForCausalLM", KIMI_LINEAR),
     "lfm2_moe": ("Lfm2MoeForCausalLM", LFM2_MOE),
     "lfm3": ("Lfm3ForCausalLM", LFM3),
     "qwen3": ("Qwen3ForCausalLM", LLAMA | {"head_dim": 10}),

@@ -15,6 +15,7 @@ from txexport.spec import (
     FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
+    KimiDeltaSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -40,6 +41,7 @@ from txgraphs.feedforward import feed_forward
 from txgraphs.fourier_mixing import fourier_mixing
 from txgraphs.gated_delta import gated_delta
 from txgraphs.grid_attention import grid_attention
+from txgraphs.kimi_delta import kimi_delta
 from txgraphs.latent_attention import cached_latent_attention, latent_attention
 from txgraphs.linformer_attention import linformer_attention
 from txgraphs.local_attention import local_attention
@@ -69,6 +71,7 @@ CACHED_ATTENTIONS: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
 STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     ShortConvolutionSpec: short_convolution,
     GatedDeltaSpec: gated_delta,
+    KimiDeltaSpec: kimi_delta,
     Mamba2Spec: mamba2,
     MambaSpec: mamba,
 }

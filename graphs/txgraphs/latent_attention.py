@@ -56,14 +56,14 @@ def latent_attention(
     g: Body,
     x: ir.Value,
     mask: ir.Value,
-    cos: ir.Value,
-    sin: ir.Value,
+    cos: ir.Value | None,
+    sin: ir.Value | None,
     **more: ir.Value,
 ) -> tuple[ir.Value, ...]:
     """Attention of a sequence over itself.
 
     x (B,S,W), mask (B,1,S,S), cos and sin (B,S,D/2) -> y (B,S,W), and where `weighted` weights (B,N,S,S).
-    Queries are multiplied by `growth` (B,S,1).
+    Queries are multiplied by `growth` (B,S,1). Without RoPE, cos and sin are None.
     """
     latents, turned = _compressed(spec, g, x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
     queries = _queries(spec, g, x, cos, sin, more.get("growth"))
@@ -79,8 +79,8 @@ def cached_latent_attention(
     g: Body,
     x: ir.Value,
     mask: ir.Value,
-    cos: ir.Value,
-    sin: ir.Value,
+    cos: ir.Value | None,
+    sin: ir.Value | None,
     cache_lengths: ir.Value | None,
     past_k: ir.Value,
     past_v: ir.Value,
@@ -111,7 +111,12 @@ def cached_latent_attention(
 
 
 def _queries(
-    spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value, sin: ir.Value, growth: ir.Value | None
+    spec: LatentAttentionSpec,
+    g: Body,
+    x: ir.Value,
+    cos: ir.Value | None,
+    sin: ir.Value | None,
+    growth: ir.Value | None,
 ) -> tuple[ir.Value, ir.Value]:
     """x (B,S,W), cos and sin (B,S,D/2) -> queries of latents (B,N,S,R), and of rotated keys (B,N,S,D)."""
     op = g.op
@@ -127,7 +132,7 @@ def _queries(
 
 
 def _compressed(
-    spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value, sin: ir.Value
+    spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value | None, sin: ir.Value | None
 ) -> tuple[ir.Value, ir.Value]:
     """x (B,S,W), cos and sin (B,S,D/2) -> the cached numbers: latents (B,1,S,R), rotated (B,1,S,D)."""
     op = g.op
@@ -138,8 +143,12 @@ def _compressed(
     return normed, _rotated(spec, g, op.Unsqueeze(turning, op.Constant(value_ints=head)), cos, sin)
 
 
-def _rotated(spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value, sin: ir.Value) -> ir.Value:
-    """x (B,N,S,D), cos and sin (B,S,D/2) -> x rotated pair by pair."""
+def _rotated(
+    spec: LatentAttentionSpec, g: Body, x: ir.Value, cos: ir.Value | None, sin: ir.Value | None
+) -> ir.Value:
+    """x (B,N,S,D), cos and sin (B,S,D/2) -> x rotated pair by pair, or as it is without RoPE."""
+    if spec.rotary is None:
+        return x
     pairs = g.call(apart, x) if spec.apart else x
     return g.op.RotaryEmbedding(pairs, cos, sin, interleaved=int(spec.rotary.interleaved))
 

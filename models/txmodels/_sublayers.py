@@ -16,6 +16,7 @@ from txexport.spec import (
     FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
+    KimiDeltaSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -43,6 +44,7 @@ from txmodels.feedforward import FeedForward
 from txmodels.fourier_mixing import FourierMixing
 from txmodels.gated_delta import GatedDelta
 from txmodels.grid_attention import GridAttention
+from txmodels.kimi_delta import KimiDelta
 from txmodels.latent_attention import CachedLatentAttention, LatentAttention
 from txmodels.linformer_attention import LinformerAttention
 from txmodels.local_attention import LocalAttention
@@ -74,6 +76,7 @@ CACHED_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
 STATEFUL: dict[type, Callable[..., nn.Module]] = {
     ShortConvolutionSpec: ShortConvolution,
     GatedDeltaSpec: GatedDelta,
+    KimiDeltaSpec: KimiDelta,
     Mamba2Spec: Mamba2,
     MambaSpec: Mamba,
 }

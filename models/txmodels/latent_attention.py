@@ -50,18 +50,20 @@ class LatentAttention(nn.Module):
         self.o = Linear(heads * spec.v_head_dim, spec.hidden_size, spec.bias)
 
     def forward(
-        self, x: Tensor, mask: Tensor, cos: Tensor, sin: Tensor, growth: Tensor | None = None
+        self, x: Tensor, mask: Tensor, cos: Tensor | None, sin: Tensor | None, growth: Tensor | None = None
     ) -> tuple[Tensor, ...]:
         """x (B,S,W), mask (B,1,S,S), cos and sin (B,S,D/2) -> y (B,S,W), and weights (B,N,S,S).
 
-        Queries are multiplied by growth (B,S,1).
+        Queries are multiplied by growth (B,S,1). Without RoPE, cos and sin are None.
         """
         latents, turned = self._compressed(x, cos, sin)  # (B, 1, S, R), (B, 1, S, D)
         queries = self._queries(x, cos, sin, growth)
         y, weights = self._mixed(*queries, latents, turned, mask)  # (B, S, W)
         return (y, weights) if self.weighted else (y,)
 
-    def _queries(self, x: Tensor, cos: Tensor, sin: Tensor, growth: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _queries(
+        self, x: Tensor, cos: Tensor | None, sin: Tensor | None, growth: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """x (B,S,W), cos and sin (B,S,D/2) -> queries of latents (B,N,S,R), and of rotated keys (B,N,S,D)."""
         spec = self.spec
         if spec.q_lora_rank is not None:
@@ -71,14 +73,18 @@ class LatentAttention(nn.Module):
         keys = self.k_up.weight.unflatten(0, (spec.num_heads, -1))  # (N, qk_nope_head_dim, R)
         return content @ keys, self._rotated(turning, cos, sin)
 
-    def _compressed(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    def _compressed(self, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> tuple[Tensor, Tensor]:
         """x (B,S,W), cos and sin (B,S,D/2) -> the cached numbers: latents (B,1,S,R), rotated (B,1,S,D)."""
         sizes = [self.spec.kv_lora_rank, self.spec.qk_rope_head_dim]
         latents, turning = self.kv_down(x).split(sizes, dim=2)  # (B, S, R), (B, S, D)
         return self.kv_norm(latents)[:, None], self._rotated(turning[:, None], cos, sin)
 
-    def _rotated(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """x (B,N,S,D), cos and sin (B,S,D/2) -> x rotated pair by pair."""
+    def _rotated(self, x: Tensor, cos: Tensor | None, sin: Tensor | None) -> Tensor:
+        """x (B,N,S,D), cos and sin (B,S,D/2) -> x rotated pair by pair, or as it is without RoPE."""
+        if self.spec.rotary is None:
+            return x
+        assert cos is not None
+        assert sin is not None
         return rotate(apart(x) if self.spec.apart else x, cos, sin, self.spec.rotary.interleaved)
 
     def _mixed(
@@ -108,8 +114,8 @@ class CachedLatentAttention(LatentAttention):
         self,
         x: Tensor,
         mask: Tensor,
-        cos: Tensor,
-        sin: Tensor,
+        cos: Tensor | None,
+        sin: Tensor | None,
         cache_lengths: Tensor | None,
         past_k: Tensor,
         past_v: Tensor,

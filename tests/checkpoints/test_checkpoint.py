@@ -202,7 +202,6 @@ UNSUPPORTED = [
             ("deepseek_v32", "an indexer with a cache of its own"),
             ("doge", "scores of the values mask keys"),
             ("glm_moe_dsa", "an indexer with a cache of its own"),
-            ("kimi_linear", "its delta rule has a decay for each channel"),
             ("recurrent_gemma", "transformers keeps its states in the layers"),
             ("rwkv", "it keeps a maximum, a numerator and a denominator"),
             ("zamba", "layers share one block of attention"),

@@ -74,6 +74,7 @@ UNREAD = {
                 "falcon_mamba",
                 "granitemoehybrid",
                 "jamba",
+                "kimi_linear",
                 "lfm2",
                 "lfm2_moe",
                 "lfm3",

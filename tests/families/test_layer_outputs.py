@@ -57,7 +57,7 @@ BY_WORDS = {
     TASK.format("mask-generation"): "sam sam2 sam2_video",
     TASK.format("visual-document-retrieval"): "colpali colqwen2",
     TASK.format("zero-shot-object-detection"): "grounding-dino owlv2 owlvit",
-    f"outputs attentions: {STATES}": "bamba falcon_mamba granitemoehybrid jamba lfm2 lfm2_moe "
+    f"outputs attentions: {STATES}": "bamba falcon_mamba granitemoehybrid jamba kimi_linear lfm2 lfm2_moe "
     "lfm3 mamba mamba2 nemotron_h olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next",
     PAIRLESS.format("bottleneck attention"): "mobilebert",
     PAIRLESS.format("convolved attention"): "convbert",

@@ -10,6 +10,7 @@ from helpers import mutations_of_anchors as anchors
 from helpers import mutations_of_answers as answers
 from helpers import mutations_of_bottlenecks as bottlenecks
 from helpers import mutations_of_capacity as capacity
+from helpers import mutations_of_channel_decays as channels
 from helpers import mutations_of_checkpoints as checkpoint
 from helpers import mutations_of_chunks as chunks
 from helpers import mutations_of_conformers as conformer
@@ -404,6 +405,29 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         delta.plain_beta,
         delta.padding_replaces,
         delta.padding_convolved,
+    ),
+    ("kimi_linear", "static", "model"): (
+        channels.state_not_carried,
+        channels.padding_replaces,
+        channels.padding_decays,
+        channels.decay_of_a_head,
+        channels.decay_within_chunks_ignored,
+        channels.later_tokens_written_undecayed,
+        channels.added_rather_than_replaced,
+        channels.ungated,
+        channels.gates_of_any_size,
+        channels.steps_undecided,
+        delta.other_layer_s_state,
+        delta.corrections_left_out,
+        delta.keys_of_any_length,
+        family.uncorrected_choice,
+        channels.latents_without_norm,
+        family.drop_positions_of_latents,
+    ),
+    ("kimi_linear", "dynamic", "model"): (
+        channels.padding_replaces,
+        channels.padding_decays,
+        channels.padding_convolved,
     ),
     ("granitemoehybrid", "static", "model"): (
         spaces.state_not_carried,

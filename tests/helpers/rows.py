@@ -184,6 +184,12 @@ TURNING = TIED | {
     **{"linear_allow_neg_eigval": False, "attention_bias": True, "linear_conv_kernel_dim": 4},
     "rope_parameters": {"rope_type": "default", "rope_theta": 5e3},
 }
+KIMI_ONE_GROUP = {
+    **{"n_group": 1, "topk_group": 1, "n_shared_experts": 1, "norm_topk_prob": False},
+    **{"q_lora_rank": 20, "attention_bias": True, "linear_conv_kernel_dim": 4, "linear_head_dim": 14},
+    "layer_types": ["full_attention", "linear_attention", "linear_attention"],
+    "mlp_layer_types": ["sparse", "dense", "sparse"],
+}
 T5GEMMA_PLAIN = UNTIED | {side: UNCAPPED | {"attention_bias": True} for side in ("encoder", "decoder")}
 ENCODER_ALONE = {"is_encoder_decoder": False}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
@@ -518,6 +524,14 @@ DECODERS = [
     Row("qwen3_next", "Qwen3NextForCausalLM", GENERATE, "some dense layers, biases", SOME_DENSE),
     Row("olmo_hybrid", "OlmoHybridForCausalLM", GENERATE),
     Row("olmo_hybrid", "OlmoHybridForCausalLM", GENERATE, "RoPE, beta up to 1, biases, tied", TURNING),
+    Row("kimi_linear", "KimiLinearForCausalLM", GENERATE),
+    Row(
+        "kimi_linear",
+        "KimiLinearForCausalLM",
+        GENERATE,
+        "one group, biases, compressed queries",
+        KIMI_ONE_GROUP,
+    ),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE, "tied, wider values", WIDER_VALUES),
     Row("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", GENERATE),

@@ -41,6 +41,7 @@ ELSEWHERE |= {
 ELSEWHERE |= {"deepseek_v3": 2 * 8, "glm4_moe": 2 * 5, "afmoe": 2 * 5, "lfm2_moe": 3 * 5, "xlnet": -48}
 ELSEWHERE |= dict.fromkeys(("dots1", "ernie4_5_moe", "minimax_m2"), 2 * 5)
 ELSEWHERE |= {"glm4_moe_lite": 2 * 8, "solar_open": 3 * 5, "exaone_moe": 3 * 5, "nemotron_h": 5}
+ELSEWHERE |= {"kimi_linear": 2 * 8}
 # The mask token, and the two convolutions of a map that is added to none.
 ELSEWHERE |= {"depth_anything": -48 - 2 * (11 * 11 * 9 + 11)}
 ELSEWHERE |= {"clap": 2 * 8}  # means and variances of bands

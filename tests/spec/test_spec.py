@@ -47,6 +47,7 @@ from txexport.spec import (
     GatedFramesSpec,
     HeadKind,
     HeadSpec,
+    KimiDeltaSpec,
     LatentAttentionSpec,
     LayerInputSpec,
     LayerInputsSpec,
@@ -228,6 +229,13 @@ CONTRADICTIONS = {
         LATENT, rotary=RotarySpec((1.0,), interleaved=True), apart=True
     ),
     "LatentAttentionSpec: q_lora_rank is 0": lambda: dataclasses.replace(LATENT, q_lora_rank=0),
+    "LatentAttentionSpec: shared_dim is 0, expected 1": lambda: dataclasses.replace(LATENT, rotary=None),
+    "LatentAttentionSpec: shared_dim is 2, expected 0": lambda: dataclasses.replace(LATENT, shared_dim=2),
+    "LatentAttentionSpec: apart is True without": lambda: dataclasses.replace(
+        LATENT, rotary=None, shared_dim=2, apart=True
+    ),
+    "KimiDeltaSpec: norm is 8 wide, a head 6": lambda: KimiDeltaSpec(12, 2, 6, 3, NormSpec(8, 1e-6)),
+    "KimiDeltaSpec: kernel is 1": lambda: KimiDeltaSpec(12, 2, 6, 1, NormSpec(6, 1e-6)),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
     "needs a plain block: expected one of post, pre, parallel, sandwich, res-post, and False": lambda: (
         dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.DOUBLE_POST)

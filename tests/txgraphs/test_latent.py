@@ -37,12 +37,15 @@ ATTENTIONS = {
     "interleaved": replace(SPEC, rotary=replace(TURNS, interleaved=True)),
     "apart": replace(SPEC, apart=True, q_lora_rank=11),
     "one pair": replace(SPEC, rotary=RotarySpec((0.7,)), apart=True),
+    "no positions": replace(SPEC, rotary=None, shared_dim=5),
 }
 EACH = pytest.mark.parametrize("spec", ATTENTIONS.values(), ids=ATTENTIONS)
 WEIGHTED = pytest.mark.parametrize("weighted", [False, True])
 
 
-def turns(spec: LatentAttentionSpec) -> dict[str, torch.Tensor]:
+def turns(spec: LatentAttentionSpec) -> dict[str, torch.Tensor | None]:
+    if spec.rotary is None:
+        return {"cos": None, "sin": None}
     cos, sin = txmodels.position.rotation(spec.rotary, integers(9, B, S))
     return {"cos": cos, "sin": sin}
 
@@ -118,6 +121,8 @@ def test_keys_and_values_that_are_never_made(spec):
             order = torch.cat([order[::2], order[1::2]])
         turned = [
             txmodels.attention.rotate(part[..., order], cos, sin, spec.rotary.interleaved)
+            if spec.rotary is not None
+            else part
             for part in (q[..., spec.qk_nope_head_dim :], shared[:, None])
         ]
         queries = torch.cat([q[..., : spec.qk_nope_head_dim], turned[0]], dim=3)

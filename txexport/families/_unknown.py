@@ -19,7 +19,6 @@ REFUSED = {
     "checkpoints switch on a LoRA adapter for audio only",
     "granite_speech_plus": "its audio encoder attends within blocks, and a Q-Former reads windows of several "
     "layers' outputs",
-    "kimi_linear": "its delta rule has a decay for each channel of a key",
     "kosmos-2": "a mask, not a token, says where images stand, and its decoder adds positions to them",
     "kosmos-2.5": "a mask, not a token, says where images stand, and its decoder adds positions to them",
     "layoutlmv2": "detectron2, which is no published package, computes its images, and LayoutXLM's; layoutlm "

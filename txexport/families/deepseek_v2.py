@@ -91,8 +91,8 @@ def mixed(config: Config, stack: TextStackSpec, dense: int, **router: Any) -> Te
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:
     """As that of experts, with the tensors of latent attention for keys and values."""
-    inherited, kind = experts_table(spec), spec.stack.blocks[0].attention
-    assert isinstance(kind, LatentAttentionSpec)
+    inherited, kinds = experts_table(spec), (block.attention for block in spec.stack.blocks)
+    kind = next(one for one in kinds if isinstance(one, LatentAttentionSpec))
     layer, source = f"{_causal.stack_name(spec)}.layers.{{i}}.attention", "layers.{i}.self_attn"
     content, value = kind.qk_nope_head_dim, kind.v_head_dim
     # Of every head, first the rows for keys, then those for values.

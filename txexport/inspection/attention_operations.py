@@ -18,6 +18,7 @@ from txexport.spec import (
     FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
+    KimiDeltaSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -79,6 +80,8 @@ def per_pair(spec: Attention) -> int:
         return 2 * spec.hidden_size
     if isinstance(spec, GatedDeltaSpec):
         return 6 * spec.num_value_heads * spec.key_dim * spec.value_dim + 2 * sum(spec.widths) * spec.kernel
+    if isinstance(spec, KimiDeltaSpec):
+        return 6 * spec.width * spec.head_dim + 6 * spec.width * spec.kernel
     if isinstance(spec, Mamba2Spec):
         return 5 * spec.inner_size * spec.state_size + 2 * sum(spec.widths) * spec.kernel
     if isinstance(spec, MambaSpec):
@@ -115,7 +118,7 @@ def pairs(spec: Attention, length: int) -> int:
             return length * spec.vectors
         case ShortConvolutionSpec():  # of the convolution
             return length * spec.kernel
-        case GatedDeltaSpec() | Mamba2Spec() | MambaSpec():  # a step of the recurrence each
+        case GatedDeltaSpec() | KimiDeltaSpec() | Mamba2Spec() | MambaSpec():  # a step of the recurrence each
             return length
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)

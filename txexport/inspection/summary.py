@@ -21,6 +21,7 @@ from txexport.spec import (
     FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
+    KimiDeltaSpec,
     LatentAttentionSpec,
     LinformerAttentionSpec,
     LocalAttentionSpec,
@@ -128,6 +129,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
     """The number of heads, and the kind of attention, or what stands in its place."""
     if isinstance(spec, GatedDeltaSpec):
         return f"{spec.num_value_heads} heads of {spec.key_dim} x {spec.value_dim} (gated delta rule)"
+    if isinstance(spec, KimiDeltaSpec):
+        return f"{spec.num_delta_heads} heads of {spec.head_dim} x {spec.head_dim} (Kimi delta attention)"
     if isinstance(spec, Mamba2Spec):
         return f"{spec.num_state_heads} heads of {spec.head_dim} x {spec.state_size} (state spaces)"
     if isinstance(spec, MambaSpec):

@@ -62,6 +62,7 @@ from txexport.spec.grounded import GroundedSpec
 from txexport.spec.head import AttentionPoolSpec, HeadSpec, VectorSpec
 from txexport.spec.hgnet_levels import HGNetLevelsSpec, HGNetStageSpec
 from txexport.spec.instance_masks import InstanceMasksSpec
+from txexport.spec.kimi_delta import KimiDeltaSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
 from txexport.spec.layer import AdapterSpec, BlockSpec, NetworkSpec
 from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
@@ -87,13 +88,7 @@ from txexport.spec.patch_bias_attention import PatchBiasAttentionSpec
 from txexport.spec.patch_grid import PatchGridSpec, WindowedPositionsSpec
 from txexport.spec.patch_merger import PatchMergerSpec
 from txexport.spec.pose import PoseSpec
-from txexport.spec.promptable import (
-    MaskDecoderSpec,
-    NeckSpec,
-    PromptableSpec,
-    StabilitySpec,
-    TwoWaySpec,
-)
+from txexport.spec.promptable import MaskDecoderSpec, NeckSpec, PromptableSpec, StabilitySpec, TwoWaySpec
 from txexport.spec.proposal_stack import FusionPyramidSpec, ProposalStackSpec
 from txexport.spec.query_pooling import QueryPoolingSpec
 from txexport.spec.query_stack import QueryBlockSpec, QueryLayersSpec, QueryStackSpec
@@ -209,6 +204,7 @@ __all__ = [
     "HeadKind",
     "HeadSpec",
     "InstanceMasksSpec",
+    "KimiDeltaSpec",
     "LatentAttentionSpec",
     "LayerInputSpec",
     "LayerInputsSpec",

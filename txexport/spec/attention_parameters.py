@@ -10,6 +10,7 @@ from txexport.spec import (
     FourierMixingSpec,
     GatedDeltaSpec,
     GridAttentionSpec,
+    KimiDeltaSpec,
     LatentAttentionSpec,
     Mamba2Spec,
     MambaSpec,
@@ -65,6 +66,8 @@ def attention(
             return stateful_parameters.short_convolution(spec)
         case GatedDeltaSpec():
             return stateful_parameters.gated_delta(spec)
+        case KimiDeltaSpec():
+            return stateful_parameters.kimi_delta(spec)
         case Mamba2Spec():
             return stateful_parameters.mamba2(spec)
         case MambaSpec():

@@ -16,7 +16,8 @@ class LatentAttentionSpec:
     """Keys and values of all heads in one vector of `kv_lora_rank` numbers (DeepSeek-AI 2024, 2.1).
 
     A head's query and key have `qk_nope_head_dim` numbers without RoPE and `qk_rope_head_dim` with it; the
-    keys' rotated numbers are shared by all heads. With `apart`, interleaved RoPE pairs are de-interleaved
+    keys' rotated numbers are shared by all heads. Without `rotary` there are `shared_dim` such numbers, which
+    nothing rotates (Kimi Team 2025, 4). With `apart`, interleaved RoPE pairs are de-interleaved
     before rotation: all first numbers, then all second ones. Values have `v_head_dim` numbers. Queries are
     compressed to `q_lora_rank` numbers if it is given. `scale` multiplies the scores. `norm` normalises the
     compressed keys and values, and with the size of `q_lora_rank` the compressed queries. `bias` is that of
@@ -28,12 +29,13 @@ class LatentAttentionSpec:
     qk_nope_head_dim: int
     v_head_dim: int
     kv_lora_rank: int
-    rotary: RotarySpec
+    rotary: RotarySpec | None
     norm: NormSpec
     scale: float
     q_lora_rank: int | None = None
     bias: bool = False
     apart: bool = False
+    shared_dim: int = 0
 
     causal: ClassVar[bool] = True
     window: ClassVar[None] = None
@@ -52,7 +54,14 @@ class LatentAttentionSpec:
                 f"LatentAttentionSpec: the norm is {self.norm.size} wide, expected kv_lora_rank, "
                 f"{self.kv_lora_rank}"
             )
-        if self.apart and self.rotary.interleaved:
+        if (self.rotary is None) != (self.shared_dim > 0):
+            raise SpecError(
+                f"LatentAttentionSpec: shared_dim is {self.shared_dim}, expected "
+                f"{'1 or more without rotary' if self.rotary is None else '0, as rotary is given'}"
+            )
+        if self.apart and self.rotary is None:
+            raise SpecError("LatentAttentionSpec: apart is True without rotary, expected False")
+        if self.apart and self.rotary is not None and self.rotary.interleaved:
             raise SpecError(
                 "LatentAttentionSpec: apart and rotary.interleaved are True, but pairs that were "
                 "de-interleaved cannot be rotated as interleaved ones; expected False for one of them"
@@ -60,8 +69,8 @@ class LatentAttentionSpec:
 
     @property
     def qk_rope_head_dim(self) -> int:
-        """Size of the part of a head's query and key that RoPE rotates."""
-        return 2 * len(self.rotary.frequencies)
+        """Size of the part of a head's query and key that RoPE rotates, or nothing."""
+        return self.shared_dim if self.rotary is None else 2 * len(self.rotary.frequencies)
 
     @property
     def head_dim(self) -> int:

@@ -75,6 +75,7 @@ TYPES: dict[str, type] = {
     "source": specs.SourceAttentionSpec,
     "short_convolution": specs.ShortConvolutionSpec,
     "gated_delta": specs.GatedDeltaSpec,
+    "kimi_delta": specs.KimiDeltaSpec,
     "mamba2": specs.Mamba2Spec,
     "mamba": specs.MambaSpec,
     "disentangled": specs.DisentangledAttentionSpec,

@@ -1,6 +1,6 @@
 """Names and shapes of what layers with states have, in the order in which components declare them."""
 
-from txexport.spec import GatedDeltaSpec, Mamba2Spec, MambaSpec, ShortConvolutionSpec
+from txexport.spec import GatedDeltaSpec, KimiDeltaSpec, Mamba2Spec, MambaSpec, ShortConvolutionSpec
 from txexport.spec.shapes import Shapes, linear, norm, under
 
 
@@ -28,6 +28,23 @@ def gated_delta(spec: GatedDeltaSpec) -> Shapes:
         "step": (heads,),
         **under("head_norm", norm(spec.norm)),
         **under("output", linear(spec.widths[2], width, False)),
+    }
+
+
+def kimi_delta(spec: KimiDeltaSpec) -> Shapes:
+    """As a gated delta rule's, with a step of each channel, and two projections each of decay and gate."""
+    size, inner, heads = spec.hidden_size, spec.width, spec.num_delta_heads
+    shapes: Shapes = {f"{name}.weight": (inner, size) for name in ("query", "key", "value")}
+    for name in ("decay", "gate"):
+        shapes |= under(f"{name}_down", linear(size, spec.head_dim, False))
+        shapes |= under(f"{name}_up", linear(spec.head_dim, inner, False))
+    return shapes | {
+        "beta.weight": (heads, size),
+        "convolution.weight": (3 * inner, 1, spec.kernel),
+        "rate": (heads,),
+        "step": (inner,),
+        **under("head_norm", norm(spec.norm)),
+        **under("output", linear(inner, size, False)),
     }
 
 

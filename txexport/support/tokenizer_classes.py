@@ -164,8 +164,9 @@ Phobert Pop2Piano ProphetNet Rag Reformer RoCBert SeamlessM4T SpeechT5
 Tipsv2 Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC"""
 _GENERIC_MODELS = """bigbird_pegasus ernie4_5 ernie4_5_moe flex_olmo glm glm4 glm4_moe glm4_moe_lite
 gpt_bigcode granite granitemoe granitemoehybrid granitemoeshared hyperclovax internlm3 iquestcoder jamba
-llava llava_next minicpm3 minimax_m2 ministral3 mistral mistral3 mixtral modernbert modernbert-decoder
-nemotron olmo2 olmo3 olmo_hybrid phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral xlm-roberta-xl"""
+kimi_linear llava llava_next minicpm3 minimax_m2 ministral3 mistral mistral3 mixtral modernbert
+modernbert-decoder nemotron olmo2 olmo3 olmo_hybrid phi3 phimoe pix2struct smolvlm stablelm umt5 voxtral
+xlm-roberta-xl"""
 # Every class by name; other names mean GENERIC.
 CLASSES = {
     GENERIC: _row(model_types=_GENERIC_MODELS),
