@@ -206,7 +206,6 @@ UNSUPPORTED = [
             ("recurrent_gemma", "transformers keeps its states in the layers"),
             ("rwkv", "it keeps a maximum, a numerator and a denominator"),
             ("zamba", "layers share one block of attention"),
-            ("zamba2", "layers share one block of attention"),
         )
     ),
     ("layoutlmv3", {"model_type": "layoutlmv2"}, "model_type 'layoutlmv2' is not supported: detectron2"),

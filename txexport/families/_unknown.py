@@ -37,7 +37,6 @@ REFUSED = {
     "rwkv": "it keeps a maximum, a numerator and a denominator of its past (WKV) in place of keys",
     "t5gemma2": "its decoder attends to its tokens and to the encoder's vectors in one softmax",
     "zamba": SHARED,
-    "zamba2": SHARED,
 }
 
 # Those whose classes export --traced takes at every size; see docs/reference/traced.md.
