@@ -30,6 +30,7 @@ BRANCHING = {
         "bamba",
     ),
     *("bamba", "falcon_h1", "mamba2", "mamba", "falcon_mamba", "nemotron_h", "jamba", "olmo_hybrid"),
+    "zamba2",
 }
 # Those that copy a few sizes of vectors a step: Gemma 3n.
 COPYING = {"as_long_as", "beyond"}
