@@ -144,7 +144,8 @@ def decoder(
         if block.joins_embedding:
             context["embedded"], build = tokens, joined_block
         given.hidden(x)
-        x, *rest = build(block, given.weighted, cache, place, x, second, cache_lengths=cache_lengths, **context)
+        values = x, second
+        x, *rest = build(block, given.weighted, cache, place, *values, cache_lengths=cache_lengths, **context)
         deep = inputs.get(f"{names.DEEP_FEATURES}.{layer}")
         x = x if deep is None else graph.op.Add(x, deep)
         given.weights(*rest[len(past[layer]) :])

@@ -205,7 +205,7 @@ UNSUPPORTED = [
             ("kimi_linear", "its delta rule has a decay for each channel"),
             ("recurrent_gemma", "transformers keeps its states in the layers"),
             ("rwkv", "it keeps a maximum, a numerator and a denominator"),
-            ("zamba", "layers share one block of attention"),
+            ("zamba", "its Mamba layers have heads, each of which"),
         )
     ),
     ("layoutlmv3", {"model_type": "layoutlmv2"}, "model_type 'layoutlmv2' is not supported: detectron2"),

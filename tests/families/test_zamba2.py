@@ -1,4 +1,4 @@
-"""Zamba2's shared blocks: stored once or several times, caches of each use, and settings of published files."""
+"""Zamba2's shared blocks: stored once or several times; caches of each use; settings of published files."""
 
 import json
 from pathlib import Path
@@ -55,12 +55,13 @@ def test_a_block_is_stored_once(copies, folder):
     if copies:
         copied(folder)
     names = stored(folder)
+    prefixes = [f"decoder.layers.{layer}." for layer in USERS]
     first, second, third = (
-        {name.replace(f"layers.{layer}.", "layers.1."): one for name, one in names.items() if f".{layer}." in name}
-        for layer in USERS
+        {name.removeprefix(prefix): one for name, one in names.items() if name.startswith(prefix)}
+        for prefix in prefixes
     )
     adapters = {name for name in first if ".adapter_" in name}
-    others = {name for name in first if ".beside" in name or ".project." in name}
+    others = {name for name in first if name.startswith(("beside", "project"))}
     assert len(adapters) == 10
     for name in first.keys() - adapters - others:
         assert third[name] == first[name]

@@ -34,7 +34,7 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | Decoder
 
 
 def _settled(config: Config) -> Config:
-    """config.json with the values that the library computes where they are missing. Raises CheckpointError."""
+    """config.json with the values that the library computes. Raises CheckpointError and UnsupportedError."""
     config = config.with_defaults(
         hidden_size=2560,
         num_hidden_layers=len(DEFAULT),
@@ -99,7 +99,10 @@ def stack_spec(config: Config) -> TextStackSpec:
     }
     kinds = config.strings("layers_block_type")
     if HYBRID not in kinds:
-        raise UnsupportedError(f"{config.path}: no layer is {HYBRID!r}, expected one or more: mamba2 has none")
+        raise UnsupportedError(
+            f"{config.path}: no layer is {HYBRID!r}, expected one or more: the original takes the length of a "
+            "cache from its keys"
+        )
     return replace(stack, blocks=minimal_cycle(blocks[kind] for kind in kinds))
 
 
