@@ -100,8 +100,8 @@ def stack_spec(config: Config) -> TextStackSpec:
     kinds = config.strings("layers_block_type")
     if HYBRID not in kinds:
         raise UnsupportedError(
-            f"{config.path}: no layer is {HYBRID!r}, expected one or more: the original takes the length of a "
-            "cache from its keys"
+            f"{config.path}: no layer is {HYBRID!r}, expected one or more: the original takes the length of "
+            "a cache from its keys"
         )
     return replace(stack, blocks=minimal_cycle(blocks[kind] for kind in kinds))
 
