@@ -16,9 +16,7 @@ def with_adapter(bias: bool, g: Body, x: ir.Value) -> ir.Value:
     return y
 
 
-def adapted_linear(
-    inputs: int, bias: bool, groups: int, rank: int | None, g: Nodes, x: ir.Value
-) -> ir.Value:
+def adapted_linear(inputs: int, bias: bool, groups: int, rank: int | None, g: Nodes, x: ir.Value) -> ir.Value:
     """x (..., in) -> y (..., out): the projection in `groups`, or one with an adapter of `rank`."""
     if rank is None:
         return grouped_linear(inputs, bias, groups, g, x)

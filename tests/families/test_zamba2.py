@@ -70,6 +70,15 @@ def test_a_block_is_stored_once(copies, folder):
         assert third[name] not in (first[name], second[name])
 
 
+def test_blocks_are_not_tied_where_embeddings_are_not(tmp_path):
+    """transformers then has a block for each layer."""
+    tiny_checkpoint.save(tmp_path, "zamba2", tie_word_embeddings=False)
+    names = stored(tmp_path)
+    blocks = {name: one for name, one in names.items() if ".attention.q." in name}
+    assert len(blocks) == len(USERS)
+    assert all(name == one for name, one in blocks.items())
+
+
 def test_adapters_of_both_halves_share_their_first_projection(folder):
     names = stored(folder)
     gate = "decoder.layers.2.feed_forward.gate.adapter_down.weight"
@@ -78,7 +87,7 @@ def test_adapters_of_both_halves_share_their_first_projection(folder):
 
 def test_copies_that_differ_are_refused(folder):
     copied(folder, change=0.5)
-    with pytest.raises(CheckpointError, match="ties 'model.layers.3.shared_transformer.* numbers differ"):
+    with pytest.raises(CheckpointError, match=r"ties 'model.layers.3.shared_transformer.* numbers differ"):
         export(folder, folder.parent / "out")
 
 

@@ -698,9 +698,7 @@ CONTRADICTIONS = {
     "joins_embedding with AttentionSpec, an input_size of 24": lambda: dataclasses.replace(
         JOINED, residual_scale=0.5
     ),
-    "joins_embedding with ShortConvolutionSpec": lambda: dataclasses.replace(
-        STATEFUL, joins_embedding=True
-    ),
+    "joins_embedding with ShortConvolutionSpec": lambda: dataclasses.replace(STATEFUL, joins_embedding=True),
     "ShortConvolutionSpec: kernel is 1, expected 2 or more": lambda: ShortConvolutionSpec(12, 1),
     "ShortConvolutionSpec: hidden_size is 0": lambda: ShortConvolutionSpec(0, 3),
     "ShortConvolutionSpec with cross attention or an adapter": lambda: dataclasses.replace(

@@ -8,7 +8,7 @@ from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.errors import CheckpointError, UnsupportedError
 from txexport.families import _causal, _mamba2, llama
 from txexport.families._config import Config, TensorNames, minimal_cycle
-from txexport.spec import BlockSpec, DecoderSpec, EncoderSpec, FeedForwardSpec, TextStackSpec
+from txexport.spec import DecoderSpec, EncoderSpec, FeedForwardSpec, TextStackSpec
 
 TASKS = {"text-generation": ("Zamba2ForCausalLM",)}
 
@@ -116,8 +116,13 @@ def spelt_out(config: Config) -> tuple[Mapping[str, Any], str]:
 
 
 def table_of(config: Config, task: str, names: TensorNames) -> Table:
-    """Map parameters to the tensor names of transformers; layers share the tensors of a few blocks."""
+    """Map parameters to the tensor names of transformers; layers share the tensors of a few blocks.
+
+    Where embeddings are not tied, transformers ties no blocks either, and ignores a layer's adapters for
+    others.
+    """
     described, count = spec(config, task, names), config.integer("num_mem_blocks", 1)
+    tied = config.flag("tie_word_embeddings", True)
     stack = _causal.stack_name(described)
     layer = f"{stack}.layers.{{i}}"
     rules: Rules = {
@@ -131,9 +136,14 @@ def table_of(config: Config, task: str, names: TensorNames) -> Table:
     rules |= _mamba2.rules(f"{layer}.beside", "layers.{i}.mamba_decoder.mamba")
     layers = described.stack.layers
     hybrid = [number for number, block in enumerate(layers) if block.joins_embedding]
+    idle = []
     for use, number in enumerate(hybrid):
-        rules |= dict(_block_rules(f"{stack}.layers.{number}", use, number, hybrid[use % count :: count]))
-    return Table(rules | _causal.head_rules(described), NAMING, _causal.other_heads(described))
+        users = hybrid[use % count :: count] if tied else [number]
+        rules |= dict(_block_rules(f"{stack}.layers.{number}", use, number, users))
+        if not tied:
+            others = (other for other in range(len(hybrid)) if other != use)
+            idle += [f"layers.{number}.shared_transformer.*_adapter_list.{other}.*" for other in others]
+    return Table(rules | _causal.head_rules(described), NAMING, (*idle, *_causal.other_heads(described)))
 
 
 def _block_rules(ours: str, use: int, layer: int, users: list[int]) -> Iterator[tuple[str, Take]]:
