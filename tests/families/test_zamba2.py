@@ -127,7 +127,7 @@ def test_no_time_step_has_a_limit(folder):
 REFUSED = {
     "use_long_context=True is not supported": {"use_long_context": True},
     "time_step_limit is": {"time_step_limit": [0.001, 0.1]},
-    "no layer is 'hybrid'": {"layers_block_type": ["mamba"] * 6},
+    "no layer is 'hybrid'": {"layers_block_type": ["mamba"] * 6, "hybrid_layer_ids": []},
     "layers_block_type": {"layers_block_type": ["mamba", "attention", *["hybrid"] * 4]},
     "hybrid_layer_ids=": {"hybrid_layer_ids": [1, 2]},
     "mamba_d_head=": {"mamba_headdim": 7},

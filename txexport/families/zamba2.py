@@ -153,9 +153,9 @@ def _block_rules(ours: str, use: int, layer: int, users: list[int]) -> Iterator[
     """
     first, *others = users
 
-    def take(name: str, copies: list[int], **part: int) -> Take:
+    def take(name: str, copies: list[int], part: int = 0, parts: int = 1) -> Take:
         also = tuple(f"layers.{one}.shared_transformer.{name}" for one in copies)
-        return Take(f"layers.{first}.shared_transformer.{name}", also=also, **part)
+        return Take(f"layers.{first}.shared_transformer.{name}", also=also, part=part, parts=parts)
 
     copies = [layer] if layer != first else []
     yield f"{ours}.attention_norm.weight", take("input_layernorm.weight", copies)
