@@ -68,7 +68,7 @@ def test_both_halves(cache, weighted, block):
 
 
 def test_only_the_state_space_has_a_residual():
-    """What attention and the network give reaches the layer's output by way of the state space alone."""
+    """The outputs of attention and network reach the layer's output through the state space alone."""
     x, states, context = inputs_of(Cache.DYNAMIC)
     module = seeded(txmodels.joined_block.JoinedBlock(BLOCK, Cache.DYNAMIC))
     with torch.no_grad():

@@ -37,7 +37,7 @@ class AttentionSpec:
     projections of bidirectional attention may be in groups, each from its own part of a vector to its own
     part of the output (Iandola et al. 2020, 3.2). With an `input_size`, queries, keys and values are
     projections of vectors of that width. With an `adapter_rank`, each of the three projections has an
-    adapter: two more projections, by way of so many numbers, are added (LoRA; Hu et al. 2021, 4.1).
+    adapter: two more projections, by way of that many numbers, are added (LoRA; Hu et al. 2021, 4.1).
     """
 
     hidden_size: int

@@ -16,7 +16,7 @@ class FeedForwardSpec:
     is what exceeds the mean of all its numbers by more than `cutoff` standard deviations, and 0 elsewhere
     (statistical top-k; Gemma Team 2025, Gemma 3n). The projections up and down are in groups, each from its
     own part of a vector to its own part of the output (Iandola et al. 2020, 3.2). With an `adapter_rank`, the
-    projection up and that of the gate have adapters: two more projections, by way of so many numbers, are
+    projection up and that of the gate have adapters: two more projections, by way of that many numbers, are
     added (LoRA; Hu et al. 2021, 4.1).
     """
 

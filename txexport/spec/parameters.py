@@ -136,7 +136,7 @@ def conformer_block(spec: BlockSpec, convolution: ConvolutionModuleSpec) -> Shap
 
 
 def joined_block(spec: BlockSpec) -> Shapes:
-    """Attention and network, each with its norm, the projection of what they give, and the last sublayer."""
+    """Attention and network, each with its norm, the projection of the result, and the last sublayer."""
     assert spec.feed_forward is not None
     assert spec.beside is not None
     width = spec.attention.hidden_size
