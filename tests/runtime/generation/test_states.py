@@ -26,7 +26,7 @@ FAMILIES = {
     "qwen3_next": {},
     "granitemoehybrid": {},
     "falcon_h1": {"lm_head_multiplier": 0.2},
-    "zamba2": {},
+    "zamba2": {"num_mem_blocks": 1},
     "mamba2": {"num_hidden_layers": 2},
     "mamba": {"state_size": 8},
 }
