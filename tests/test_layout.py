@@ -270,6 +270,7 @@ SPECIALISED = {
         "shared_mix",
     },
     "grouped_linear.py": {"in_groups"},
+    "adapted_linear.py": {"with_adapter"},
     "linear.py": {"linear_bias", "linear_plain", "project"},
     "grounded_stack.py": {"by_level", "flat_mask", "placed"},
     "activation.py": {"gelu", "gelu_tanh", "quick_gelu", "relu", "relu_squared", "silu", "tanh"},

@@ -328,6 +328,13 @@ FALCON_H1 = (
     | {"attention_in_multiplier": 1.2, "attention_out_multiplier": 0.9, "mlp_multipliers": [0.8, 1.3]}
     | {"ssm_in_multiplier": 1.25, "ssm_out_multiplier": 0.4, "ssm_multipliers": [0.5, 0.8, 0.7, 1.5, 0.9]}
 )
+ZAMBA2 = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 40, "num_hidden_layers": 6, "max_position_embeddings": 40},
+    "layers_block_type": ["linear_attention", *["hybrid"] * 3, "linear_attention", "linear_attention"],
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 50, "num_mem_blocks": 2},
+    **{"n_mamba_heads": 4, "mamba_d_state": 10, "mamba_ngroups": 2, "mamba_d_conv": 3, "chunk_size": 16},
+    **{"adapter_rank": 6, "use_mem_rope": True},
+}
 NEMOTRON_H = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "max_position_embeddings": 40},
     "layers_block_type": ["linear_attention", "moe", "linear_attention", "full_attention", "mlp"],
@@ -1298,6 +1305,7 @@ FAMILIES = {
     "falcon_h1": ("FalconH1ForCausalLM", FALCON_H1),
     "nemotron_h": ("NemotronHForCausalLM", NEMOTRON_H),
     "jamba": ("JambaForCausalLM", JAMBA),
+    "zamba2": ("Zamba2ForCausalLM", ZAMBA2),
     "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
     "mamba": ("MambaForCausalLM", MAMBA),
     "falcon_mamba": ("FalconMambaForCausalLM", MAMBA | {"intermediate_size": 70}),

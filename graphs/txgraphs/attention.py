@@ -7,6 +7,7 @@ from txexport.spec import AttentionSpec, Cache
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._near_slots import few_or_all
+from txgraphs.adapted_linear import adapted_linear
 from txgraphs.grouped_linear import grouped_linear
 from txgraphs.linear import linear
 from txgraphs.norm import norm
@@ -246,7 +247,8 @@ def _values(spec: AttentionSpec, g: Body, x: ir.Value, keys: ir.Value) -> ir.Val
     """x (B,S,W), and keys as projected (B,K,S,H) -> values (B,K,S,H)."""
     if not spec.keys_as_values:
         heads = g.op.Constant(value_ints=[0, 0, spec.num_kv_heads, -1])
-        keys = g.call(split, grouped_linear(spec.hidden_size, spec.bias, spec.v_groups, g / "v", x), heads)
+        projection = spec.bias, spec.v_groups, spec.adapter_rank
+        keys = g.call(split, adapted_linear(spec.hidden_size, *projection, g / "v", x), heads)
     y = _clipped(spec, g, keys)
     return norm(spec.head_norm, g / "v_norm", y) if spec.value_norm and spec.head_norm is not None else y
 
@@ -262,7 +264,7 @@ def _clipped(spec: AttentionSpec, g: Body, y: ir.Value) -> ir.Value:
 def _side_by_side(spec: AttentionSpec, g: Body, name: str, x: ir.Value) -> ir.Value:
     """x (B,S,W) -> queries (B,S,N*H) or keys (B,S,K*H), normalised where the norm is of all heads."""
     groups = {"q": spec.q_groups, "k": spec.k_groups}[name]
-    y = grouped_linear(spec.hidden_size, spec.bias, groups, g / name, x)
+    y = adapted_linear(spec.hidden_size, spec.bias, groups, spec.adapter_rank, g / name, x)
     kind = {"q": spec.q_norm, "k": spec.k_norm}[name]
     return y if kind is None or not spec.joint_norm else norm(kind, g / f"{name}_norm", y)
 

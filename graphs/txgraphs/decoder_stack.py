@@ -9,6 +9,7 @@ from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block, hybrid_block, shared_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
+from txgraphs.joined_block import joined_block
 from txgraphs.layer_inputs import layer_inputs
 from txgraphs.mask import (
     cache_mask,
@@ -82,7 +83,7 @@ def decoder(
         mask = inputs[names.ENCODER_ATTENTION_MASK]
         cross_mask = graph.call(padding_mask, mask, input_ids, name="cross_mask")  # (B, 1, S, E)
     rotations = {} if places is None else rotary_context(spec, graph, places, short=cache == Cache.STATIC)
-    x = embed(places)  # (B, S, W)
+    x = tokens = embed(places)  # (B, S, W)
     vectors = _inputs_of_layers(spec, graph, input_ids, x)
     if spec.streams is not None:
         x = expanded_streams(spec.streams, graph / "decoder.expand", x)  # (B, S, A, W)
@@ -136,14 +137,15 @@ def decoder(
             present.append(())
             continue
         past_k, past_v, *held = past[layer]
-        context |= {"past_k": past_k, "past_v": past_v, **room}
+        context |= {"past_k": past_k, "past_v": past_v, **room, **bounds}
         second, build = None if cross is None else _source(cross_mask, *cross[layer]), decoder_block
         if held:
             second, build = {**new, **dict(zip(block.states, held, strict=True))}, hybrid_block
+        if block.joins_embedding:
+            context["embedded"], build = tokens, joined_block
         given.hidden(x)
-        x, *rest = build(
-            block, given.weighted, cache, place, x, second, cache_lengths=cache_lengths, **context, **bounds
-        )
+        values = x, second
+        x, *rest = build(block, given.weighted, cache, place, *values, cache_lengths=cache_lengths, **context)
         deep = inputs.get(f"{names.DEEP_FEATURES}.{layer}")
         x = x if deep is None else graph.op.Add(x, deep)
         given.weights(*rest[len(past[layer]) :])

@@ -10,6 +10,7 @@ from txgraphs import domain, op
 from txgraphs._component import Body, component
 from txgraphs._constants import float32
 from txgraphs.activation import activation
+from txgraphs.adapted_linear import adapted_linear
 from txgraphs.grouped_linear import grouped_linear
 from txgraphs.linear import linear
 from txgraphs.prelu import prelu
@@ -24,10 +25,12 @@ def feed_forward(spec: FeedForwardSpec, g: Body, x: ir.Value) -> ir.Value:
         up = g.op.Min(g.op.Max(linear(spec.bias, g / "up", x), low), high)  # Clip has no bfloat16 on CUDA
         wide = g.op.Mul(_activated(spec, g, gate), g.op.Add(up, one), name="wide")  # (B, S, F)
     elif spec.gated:
-        gate = linear(spec.bias, g / "gate", x)
+        projection = spec.hidden_size, spec.bias, 1, spec.adapter_rank
+        gate = adapted_linear(*projection, g / "gate", x)
         if spec.cutoff is not None:
             gate = g.call(_beyond(spec.cutoff, g.dtype), gate)
-        wide = g.op.Mul(_activated(spec, g, gate), linear(spec.bias, g / "up", x), name="wide")  # (B, S, F)
+        activated = _activated(spec, g, gate)
+        wide = g.op.Mul(activated, adapted_linear(*projection, g / "up", x), name="wide")  # (B, S, F)
     else:
         up = grouped_linear(spec.hidden_size, spec.bias, spec.up_groups, g / "up", x)
         wide = _activated(spec, g, up, name="wide")  # (B, S, F)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from txexport.spec import AttentionSpec, Cache
+from txmodels.adapted_linear import adapted_linear
 from txmodels.grouped_linear import grouped_linear
 from txmodels.linear import Linear
 from txmodels.norm import Norm
@@ -70,11 +71,12 @@ class Attention(nn.Module):
         self.normed = spec.head_norm is not None and not spec.joint_norm and not spec.rotated_norm
         self.interleaved = spec.rotary is not None and spec.rotary.interleaved
         queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
-        self.q = grouped_linear(spec.hidden_size, queries, spec.bias, spec.q_groups)
-        self.k = grouped_linear(spec.hidden_size, keys, spec.bias, spec.k_groups)
+        inputs, rank = spec.input_size or spec.hidden_size, spec.adapter_rank
+        self.q = adapted_linear(inputs, queries, spec.bias, spec.q_groups, rank)
+        self.k = adapted_linear(inputs, keys, spec.bias, spec.k_groups, rank)
         self.keys_as_values, self.value_norm = spec.keys_as_values, spec.value_norm
         if not spec.keys_as_values:
-            self.v = grouped_linear(spec.hidden_size, keys, spec.bias, spec.v_groups)
+            self.v = adapted_linear(inputs, keys, spec.bias, spec.v_groups, rank)
         self.o = grouped_linear(queries, spec.hidden_size, spec.output_bias, spec.o_groups)
         if spec.q_norm is not None and spec.k_norm is not None:
             self.q_norm = Norm(spec.q_norm)

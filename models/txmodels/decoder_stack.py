@@ -9,6 +9,7 @@ from txexport.contracts import names
 from txexport.spec import BlockSpec, Cache, TextStackSpec
 from txmodels.block import DecoderBlock, HybridBlock, SharedBlock, StatefulBlock
 from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups, prefix_groups
+from txmodels.joined_block import JoinedBlock
 from txmodels.layer_inputs import LayerInputs
 from txmodels.mask import (
     cache_mask,
@@ -99,7 +100,7 @@ class Decoder(Stack):
         else:
             x, *deep = inputs_embeds.split(self.spec.hidden_size, dim=2)
         vectors = None if self.spec.layer_inputs is None else self.layer_inputs(input_ids, x)
-        x = self.expand(x)  # (B, S, W), or (B, S, A, W)
+        embedded, x = x, self.expand(x)  # (B, S, W), or (B, S, A, W)
         new: Values = {}
         if self.spec.stateful:
             new = _new_tokens(x.dtype, input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
@@ -136,6 +137,8 @@ class Decoder(Stack):
                 bounds = dict(zip(("first", "end", "few"), values, strict=True))
             if vectors is not None:
                 context["layer_input"] = vectors[:, :, i]
+            if block.joins_embedding:
+                context["embedded"] = embedded
             if block.shared_layer is not None:
                 k, v, *_ = present[block.shared_layer]
                 given.hidden(x)
@@ -238,6 +241,8 @@ def _block(spec: BlockSpec, cache: Cache, weighted: bool) -> nn.Module:
         return StatefulBlock(spec)
     if spec.shared_layer is not None:
         return SharedBlock(spec, cache, weighted)
+    if spec.joins_embedding:
+        return JoinedBlock(spec, cache, weighted)
     return (DecoderBlock if spec.beside is None else HybridBlock)(spec, cache, weighted)
 
 

@@ -5,8 +5,8 @@ from torch import Tensor, nn
 
 from txexport.spec import Activation, FeedForwardSpec
 from txmodels.activation import activation
+from txmodels.adapted_linear import adapted_linear
 from txmodels.grouped_linear import grouped_linear
-from txmodels.linear import Linear
 from txmodels.prelu import Prelu
 
 
@@ -17,9 +17,10 @@ class FeedForward(nn.Module):
         super().__init__()
         self.act = Prelu() if spec.activation is Activation.PRELU else activation(spec.activation)
         self.gated, self.clip, self.cutoff = spec.gated, spec.clip, spec.cutoff
-        self.up = grouped_linear(spec.hidden_size, spec.intermediate_size, spec.bias, spec.up_groups)
+        sizes, rank = (spec.hidden_size, spec.intermediate_size, spec.bias), spec.adapter_rank
+        self.up = adapted_linear(*sizes, spec.up_groups, rank)
         if self.gated:
-            self.gate = Linear(spec.hidden_size, spec.intermediate_size, spec.bias)
+            self.gate = adapted_linear(*sizes, 1, rank)
         self.down = grouped_linear(spec.intermediate_size, spec.hidden_size, spec.bias, spec.down_groups)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -204,8 +204,7 @@ UNSUPPORTED = [
             ("glm_moe_dsa", "an indexer with a cache of its own"),
             ("recurrent_gemma", "transformers keeps its states in the layers"),
             ("rwkv", "it keeps a maximum, a numerator and a denominator"),
-            ("zamba", "layers share one block of attention"),
-            ("zamba2", "layers share one block of attention"),
+            ("zamba", "its Mamba layers have heads, each of which"),
         )
     ),
     ("layoutlmv3", {"model_type": "layoutlmv2"}, "model_type 'layoutlmv2' is not supported: detectron2"),

@@ -24,7 +24,7 @@ FAST = [row for row in ROWS if not row.slow]
 # Of each family the first in a run of every test, one that generates if there is one.
 FIRST_OF_TASK = {row.task: row for row in reversed(FAST)}
 FIRST = {row.model_type: row for caches in (1, 2) for row in reversed(FAST) if len(row.caches) == caches}
-STATES = ("lfm2", "qwen3_next", "falcon_h1", "mamba2", "gemma4_text")  # or keys of other layers
+STATES = ("lfm2", "qwen3_next", "falcon_h1", "mamba2", "zamba2", "gemma4_text")  # or keys of other layers
 STRUCTURES = ("bert", "gpt2", "t5", "gemma2", "mixtral", "bloom", "whisper", "vit", "clip")
 # Families that between them have every operator with each set of names of its attributes; some are here for
 # other values of these.

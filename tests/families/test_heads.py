@@ -82,6 +82,7 @@ UNREAD = {
                 "mamba2",
                 "nemotron_h",
                 "olmo_hybrid",
+                "zamba2",
             ),
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),
         )
@@ -90,7 +91,8 @@ UNREAD = {
         (name, "feature-extraction"): DECODED for name in ("gemma3n", "gemma3n_text", "gemma4", "gemma4_text")
     },
     **{
-        (name, "text-classification"): STATEFUL for name in ("jamba", "qwen3_5", "qwen3_5_text", "qwen3_next")
+        (name, "text-classification"): STATEFUL
+        for name in ("jamba", "qwen3_5", "qwen3_5_text", "qwen3_next", "zamba2")
     },
     **{(name, "token-classification"): STATEFUL for name in ("qwen3_5", "qwen3_next")},
     ("qwen3_next", "question-answering"): STATEFUL,

@@ -26,6 +26,7 @@ from helpers import mutations_of_edges as edges
 from helpers import mutations_of_families as family
 from helpers import mutations_of_groups as groups
 from helpers import mutations_of_hiera as hiera
+from helpers import mutations_of_joined_blocks as joined
 from helpers import mutations_of_lengths as lengths
 from helpers import mutations_of_listening as listening
 from helpers import mutations_of_masks as masks
@@ -477,6 +478,21 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.worst_experts,
     ),
     ("jamba", "dynamic", "model"): (spaces.scan_not_carried, spaces.rows_of_padding_decay),
+    ("zamba2", "static", "model"): (
+        joined.embeddings_left_out,
+        joined.joined_in_reverse,
+        joined.shared_block_left_out,
+        joined.residual_of_the_block,
+        joined.network_without_norm,
+        joined.adapters_left_out,
+        joined.adapters_twice,
+        joined.adapter_of_another_use,
+        joined.another_block,
+        joined.keys_of_the_first_use,
+        spaces.state_not_carried,
+        spaces.padding_in_a_state,
+    ),
+    ("zamba2", "dynamic", "model"): (joined.embeddings_left_out, joined.keys_of_the_first_use),
     ("mamba2", "static", "model"): (
         spaces.state_not_carried,
         spaces.padding_in_a_state,

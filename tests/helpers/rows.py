@@ -354,6 +354,14 @@ MAMBA_TIED = {
     **{"tie_word_embeddings": True, "use_bias": True, "use_conv_bias": False, "conv_kernel": 4},
     "time_step_rank": "auto",
 }
+ADAPTED = {
+    **{"use_shared_attention_adapter": True, "num_key_value_heads": 4, "tie_word_embeddings": False},
+    "add_bias_linear": True,
+}
+ONE_BLOCK = {
+    **{"num_mem_blocks": 1, "use_mem_rope": False, "num_hidden_layers": 4, "mamba_ngroups": 1},
+    "layers_block_type": ["hybrid", "linear_attention", "linear_attention", "hybrid"],
+}
 JAMBA_DENSE = {
     **{"num_experts": 1, "tie_word_embeddings": True, "mamba_proj_bias": True, "mamba_conv_bias": False},
     **{"mamba_d_conv": 4, "mamba_dt_rank": "auto", "attn_layer_period": 2, "attn_layer_offset": 0},
@@ -517,6 +525,9 @@ DECODERS = [
     Row("falcon_mamba", "FalconMambaForCausalLM", GENERATE),
     Row("jamba", "JambaForCausalLM", GENERATE),
     Row("jamba", "JambaForCausalLM", GENERATE, "without experts, tied, biases, kernel of 4", JAMBA_DENSE),
+    Row("zamba2", "Zamba2ForCausalLM", GENERATE),
+    Row("zamba2", "Zamba2ForCausalLM", GENERATE, "adapters of attention, untied, biases", ADAPTED),
+    Row("zamba2", "Zamba2ForCausalLM", GENERATE, "one block, no RoPE, a hybrid layer last", ONE_BLOCK),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm before the gate, one group", GATE_LAST),
     Row("falcon_h1", "FalconH1ForCausalLM", GENERATE, "norm after the gate, biases, tied", GATE_FIRST),

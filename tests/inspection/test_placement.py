@@ -28,7 +28,7 @@ FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 # What our graphs have that CUDA has no kernel for: types, and operators whose version of opset 22 it lacks.
 VERSIONS = {
     "ThresholdedRelu": "qwen3_next qwen3_5_text qwen3_5_moe_text qwen3_5 qwen3_5_moe granitemoehybrid bamba "
-    "falcon_h1 mamba2 mamba falcon_mamba nemotron_h jamba olmo_hybrid kimi_linear",
+    "falcon_h1 mamba2 mamba falcon_mamba nemotron_h jamba olmo_hybrid kimi_linear zamba2",
     "InstanceNormalization": "moonshine wav2vec2 wavlm hubert sew unispeech unispeech-sat wav2vec2-conformer "
     "maskformer mask2former grounding-dino deformable_detr",
     "MaxPool": "resnet hiera sam2 sam2_video detr table-transformer conditional_detr deformable_detr rt_detr "

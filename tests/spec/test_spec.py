@@ -141,6 +141,14 @@ DISTANT = dataclasses.replace(
 SIX = (1.0, 0.5, 0.2, 0.1, 0.05, 0.01)
 STATEFUL = dataclasses.replace(BLOCK, attention=ShortConvolutionSpec(12, 3))
 MIXED = dataclasses.replace(DECODER, blocks=(*DECODER.blocks, STATEFUL))
+JOINED = BlockSpec(
+    dataclasses.replace(CAUSAL, input_size=24),
+    FEED,
+    NORM,
+    NormPlacement.PRE,
+    beside=ShortConvolutionSpec(12, 3),
+    joins_embedding=True,
+)
 SANDWICH = dataclasses.replace(BLOCK, attention=CAUSAL, placement=NormPlacement.SANDWICH)
 READING = dataclasses.replace(SANDWICH, attention=SharedAttentionSpec(CAUSAL, 0))
 OWN = LayerInputSpec(12, 5, Activation.GELU, NORM)
@@ -683,6 +691,22 @@ CONTRADICTIONS = {
     "'last_eos' of the id None": lambda: HeadSpec(
         HeadKind.SEQUENCE, tied=False, labels=2, pick=Pick.LAST_EOS
     ),
+    "input_size with causal=False": lambda: dataclasses.replace(SELF, input_size=24),
+    "adapter_rank with causal=True, source_size=None, keys_as_values=True": lambda: dataclasses.replace(
+        CAUSAL, adapter_rank=3, keys_as_values=True
+    ),
+    "AttentionSpec: adapter_rank is 0": lambda: dataclasses.replace(CAUSAL, adapter_rank=0),
+    "adapter_rank is 3 with gated=False": lambda: dataclasses.replace(FEED, adapter_rank=3),
+    "attention.input_size is 24, expected None": lambda: dataclasses.replace(
+        BLOCK, attention=dataclasses.replace(CAUSAL, input_size=24)
+    ),
+    "joins_embedding with AttentionSpec, an input_size of None": lambda: dataclasses.replace(
+        JOINED, attention=CAUSAL
+    ),
+    "joins_embedding with AttentionSpec, an input_size of 24": lambda: dataclasses.replace(
+        JOINED, residual_scale=0.5
+    ),
+    "joins_embedding with ShortConvolutionSpec": lambda: dataclasses.replace(STATEFUL, joins_embedding=True),
     "ShortConvolutionSpec: kernel is 1, expected 2 or more": lambda: ShortConvolutionSpec(12, 1),
     "ShortConvolutionSpec: hidden_size is 0": lambda: ShortConvolutionSpec(0, 3),
     "ShortConvolutionSpec with cross attention or an adapter": lambda: dataclasses.replace(
@@ -1005,6 +1029,7 @@ MODELS = {
         ),
         head=CAUSAL_LM,
     ),
+    "embeddings joined": DecoderSpec(dataclasses.replace(DECODER, blocks=(JOINED,)), CAUSAL_LM),
     "both": EncoderDecoderSpec(ENCODER, CROSSED, dataclasses.replace(CAUSAL_LM, bias=True)),
     "projected": EncoderDecoderSpec(NARROWER, CROSSED, CAUSAL_LM, projected=True),
     "another source": EncoderDecoderSpec(NARROWER, dataclasses.replace(CROSSED, blocks=(WIDER,)), CAUSAL_LM),

@@ -8,6 +8,7 @@ import onnx_ir as ir
 import pytest
 import torch
 import txgraphs.activation
+import txgraphs.adapted_linear
 import txgraphs.adapter
 import txgraphs.architectures.dual_encoder
 import txgraphs.attention
@@ -40,6 +41,7 @@ import txgraphs.norm
 import txgraphs.position
 import txgraphs.squeeze
 import txmodels.activation
+import txmodels.adapted_linear
 import txmodels.adapter
 import txmodels.architectures.dual_encoder
 import txmodels.attention
@@ -218,6 +220,13 @@ def test_linear(bias):
 def test_grouped_linear(bias, groups):
     module = txmodels.grouped_linear.grouped_linear(W, F + F % groups, bias, groups)
     check(module, partial(txgraphs.grouped_linear.grouped_linear, W, bias, groups), random(B, S, W))
+
+
+@pytest.mark.parametrize("rank", [None, 3])
+@pytest.mark.parametrize("bias", [True, False])
+def test_adapted_linear(bias, rank):
+    module = txmodels.adapted_linear.adapted_linear(W, F, bias, 1, rank)
+    check(module, partial(txgraphs.adapted_linear.adapted_linear, W, bias, 1, rank), random(B, S, W))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in Activation if kind is not Activation.PRELU])
@@ -601,6 +610,14 @@ def test_feed_forward(kind, bias, gated):
 @pytest.mark.parametrize(("up", "down"), [(2, 1), (1, 2)])
 def test_feed_forward_in_groups(up, down):
     spec = FeedForwardSpec(W, F, Activation.GELU, up_groups=up, down_groups=down)
+    module = txmodels.feedforward.FeedForward(spec)
+    assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.feed_forward(spec)
+    check(module, partial(txgraphs.feedforward.feed_forward, spec), random(B, S, W))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_feed_forward_with_adapters(bias):
+    spec = FeedForwardSpec(W, F, Activation.GELU, bias, gated=True, adapter_rank=3)
     module = txmodels.feedforward.FeedForward(spec)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == parameters.feed_forward(spec)
     check(module, partial(txgraphs.feedforward.feed_forward, spec), random(B, S, W))

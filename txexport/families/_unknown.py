@@ -6,7 +6,6 @@ from difflib import get_close_matches
 
 RECIPE = "docs/contributing/family.md in the repository describes how to add one"
 INDEXED = "an indexer with a cache of its own picks the keys that each query reads"
-SHARED = "layers share one block of attention, which also reads the embeddings of the tokens"
 # Model types that are left out on purpose, and why.
 REFUSED = {
     "bitnet": "its published weights are ternary, and its activations are rounded to 8 bits",
@@ -35,8 +34,7 @@ REFUSED = {
     "token continues the text before it",
     "rwkv": "it keeps a maximum, a numerator and a denominator of its past (WKV) in place of keys",
     "t5gemma2": "its decoder attends to its tokens and to the encoder's vectors in one softmax",
-    "zamba": SHARED,
-    "zamba2": SHARED,
+    "zamba": "its Mamba layers have heads, each of which selects steps and vectors of its own",
 }
 
 # Those whose classes export --traced takes at every size; see docs/reference/traced.md.

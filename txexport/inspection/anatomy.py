@@ -195,6 +195,8 @@ def _note(block: BlockSpec, name: str) -> str:
         assert block.cross_attention is not None
         source = "encoder" if block.attention.causal else "image"
         return f"to the {source}, {heads(block.cross_attention)}"
+    if name == "project":
+        return "added to the input of the last sublayer"
     if name == "beside":
         assert block.beside is not None
         return heads(block.beside)

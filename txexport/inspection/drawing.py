@@ -28,6 +28,7 @@ TITLES = {
     "layers": "layers over places",
     "query_layers": "layers over queries",
     "final_norm": "final norm",
+    "project": "projection",
     "next_sentence": "next-sentence head",
     "distilled": "distilled head",
     "length_adapter": "length adapter",

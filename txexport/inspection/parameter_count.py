@@ -114,7 +114,7 @@ def component(spec: ModelSpec, name: str) -> str:
         return "experts"
     if sublayer == "beside":
         return "norms" if inner.endswith("_norm") else "attention"
-    if sublayer == "last_feed_forward":
+    if sublayer in ("last_feed_forward", "project"):
         return "feed_forward"
     if sublayer in ("layer_input", "augmented_residual"):
         return "norms" if inner == "norm" else "feed_forward"

@@ -120,9 +120,9 @@ def _each(texts: Iterable[str]) -> str:
 
 
 def _mixers(block: BlockSpec) -> str:
-    """The attention of a layer, and what is beside it."""
-    attention = heads(block.attention)
-    return attention if block.beside is None else f"{attention}, beside {heads(block.beside)}"
+    """The attention of a layer, and what is beside or behind it."""
+    attention, where = heads(block.attention), "before" if block.joins_embedding else "beside"
+    return attention if block.beside is None else f"{attention}, {where} {heads(block.beside)}"
 
 
 def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionSpec | StatefulSpec) -> str:

@@ -35,7 +35,9 @@ class AttentionSpec:
     et al. 2025, 2.2); with `head_gates` it is one number a head. With a `value_norm`, `head_norm` normalises
     values too. If `keys_as_values`, values are the projection of keys, before its norm and rotation. The four
     projections of bidirectional attention may be in groups, each from its own part of a vector to its own
-    part of the output (Iandola et al. 2020, 3.2).
+    part of the output (Iandola et al. 2020, 3.2). With an `input_size`, queries, keys and values are
+    projections of vectors of that width. With an `adapter_rank`, each of the three projections has an
+    adapter: two more projections, by way of that many numbers, are added (LoRA; Hu et al. 2021, 4.1).
     """
 
     hidden_size: int
@@ -67,12 +69,15 @@ class AttentionSpec:
     v_groups: int = 1
     o_groups: int = 1
     chunked: bool = False
+    input_size: int | None = None
+    adapter_rank: int | None = None
 
     token_masks: ClassVar[tuple[str, ...]] = ()  # it takes a mask of pairs instead
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "num_heads", "num_kv_heads", "head_dim")
         self._check_groups()
+        self._check_inputs()
         if self.unmasked and not (self.maskless_static and not self.causal):
             raise SpecError(
                 f"AttentionSpec: unmasked with causal={self.causal}, window={self.window}, "
@@ -161,6 +166,20 @@ class AttentionSpec:
                     f"divides {self.hidden_size} and {outputs}, and False, None, False, or 1"
                 )
 
+    def _check_inputs(self) -> None:
+        """Raise SpecError for inputs of another width, or adapters, in attention that has none."""
+        for name in ("input_size", "adapter_rank"):
+            if getattr(self, name) is None:
+                continue
+            positive(self, name)
+            others = self.source_size is not None, self.keys_as_values, self.gated_output
+            if not self.causal or any(others):
+                raise SpecError(
+                    f"AttentionSpec: {name} with causal={self.causal}, source_size={self.source_size}, "
+                    f"keys_as_values={self.keys_as_values}, gated_output={self.gated_output}; expected True, "
+                    f"None, False, False, or {name}=None"
+                )
+
     @property
     def reach(self) -> Reach:
         """The keys that a query sees; layers alike in that share a mask."""
@@ -169,7 +188,7 @@ class AttentionSpec:
     @property
     def key_value_size(self) -> int:
         """Width of the vectors that keys and values are made of."""
-        return self.hidden_size if self.source_size is None else self.source_size
+        return self.source_size or self.input_size or self.hidden_size
 
     @property
     def q_norm(self) -> NormSpec | None:

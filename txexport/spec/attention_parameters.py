@@ -46,7 +46,7 @@ from txexport.spec.efficient_attention_parameters import (
     performer_attention,
     strided_attention,
 )
-from txexport.spec.shapes import Shapes, grouped_linear, linear, norm, under
+from txexport.spec.shapes import Shapes, adapted_linear, grouped_linear, linear, norm, under
 
 GATES = 8  # numbers of each query and head that its two gates are summed from
 
@@ -113,10 +113,11 @@ def attention(
 def dense_attention(spec: AttentionSpec) -> Shapes:
     """Query, key, value and output projections, the norms of query and key heads, and the sinks."""
     queries, keys = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
-    values = grouped_linear(spec.key_value_size, keys, spec.bias, spec.v_groups)
+    inputs, rank = spec.input_size or spec.hidden_size, spec.adapter_rank
+    values = adapted_linear(spec.key_value_size, keys, spec.bias, spec.v_groups, rank)
     shapes = {
-        **under("q", grouped_linear(spec.hidden_size, queries, spec.bias, spec.q_groups)),
-        **under("k", grouped_linear(spec.key_value_size, keys, spec.bias, spec.k_groups)),
+        **under("q", adapted_linear(inputs, queries, spec.bias, spec.q_groups, rank)),
+        **under("k", adapted_linear(spec.key_value_size, keys, spec.bias, spec.k_groups, rank)),
         **({} if spec.keys_as_values else under("v", values)),
         **under("o", grouped_linear(queries, spec.hidden_size, spec.output_bias, spec.o_groups)),
     }

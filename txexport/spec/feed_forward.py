@@ -15,7 +15,9 @@ class FeedForwardSpec:
     clamped to [-clip, clip] and increased by 1 (OpenAI 2025). With a `cutoff`, the input of the non-linearity
     is what exceeds the mean of all its numbers by more than `cutoff` standard deviations, and 0 elsewhere
     (statistical top-k; Gemma Team 2025, Gemma 3n). The projections up and down are in groups, each from its
-    own part of a vector to its own part of the output (Iandola et al. 2020, 3.2).
+    own part of a vector to its own part of the output (Iandola et al. 2020, 3.2). With an `adapter_rank`, the
+    projection up and that of the gate have adapters: two more projections, by way of that many numbers, are
+    added (LoRA; Hu et al. 2021, 4.1).
     """
 
     hidden_size: int
@@ -27,9 +29,17 @@ class FeedForwardSpec:
     cutoff: float | None = None
     up_groups: int = 1
     down_groups: int = 1
+    adapter_rank: int | None = None
 
     def __post_init__(self) -> None:
         positive(self, "hidden_size", "intermediate_size", "up_groups", "down_groups")
+        if self.adapter_rank is not None:
+            positive(self, "adapter_rank")
+            if not self.gated or self.clip is not None:
+                raise SpecError(
+                    f"FeedForwardSpec: adapter_rank is {self.adapter_rank} with gated={self.gated}, "
+                    f"clip={self.clip}; expected True and None, or adapter_rank=None"
+                )
         for name, groups in (("up_groups", self.up_groups), ("down_groups", self.down_groups)):
             if self.hidden_size % groups or self.intermediate_size % groups or (self.gated and groups > 1):
                 raise SpecError(

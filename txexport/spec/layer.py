@@ -1,7 +1,7 @@
 """Layers: attention, a feed-forward network or experts, and the norms around them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from txexport.errors import SpecError, positive
 from txexport.spec.attention import AttentionSpec
@@ -15,7 +15,7 @@ from txexport.spec.feed_forward import (
     XieluFeedForwardSpec,
 )
 from txexport.spec.latent_attention import MaskedAttentionSpec
-from txexport.spec.layer_checks import check_gated, check_layout, check_states
+from txexport.spec.layer_checks import check_gated, check_joined, check_layout, check_states
 from txexport.spec.layer_inputs import LayerInputSpec
 from txexport.spec.layout import LayoutFlowSpec
 from txexport.spec.norm import NormSpec
@@ -71,6 +71,11 @@ class BlockSpec:
     multiplies each sublayer's output (Alayrac et al. 2022, 2.2). A flow of `layout` beside that of the words
     shares their attention.
 
+    Where it `joins_embedding`, attention reads a norm of the hidden states joined with the embedded tokens,
+    and the network a norm of what attention gives, both without residuals. A projection of the result is
+    added to the input of the sublayer `beside`, which has a norm and the layer's only residual (Glorioso et
+    al. 2024, Zamba).
+
     With a `convolution`, it is a layer of a Conformer (Gulati et al. 2020, 2.4): half the output of a
     feed-forward network is added, that of attention, that of the convolution, and half that of another
     network of the same sizes. Each reads the output of a norm, and one more norm follows the last.
@@ -93,6 +98,7 @@ class BlockSpec:
     streams: StreamsSpec | None = None
     gated: bool = False
     layout: LayoutFlowSpec | None = None
+    joins_embedding: bool = False
 
     def __post_init__(self) -> None:
         positive(self, "residual_scale")
@@ -120,6 +126,7 @@ class BlockSpec:
             self._check_cross(self.cross_attention)
         check_gated(self)
         check_layout(self)
+        check_joined(self)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
@@ -234,6 +241,8 @@ class BlockSpec:
         """The names of its sublayers, in order."""
         if self.convolution is not None:
             return ("feed_forward", "attention", "convolution", "last_feed_forward")
+        if self.joins_embedding:
+            return ("attention", "feed_forward", "project", "beside")
         beside = ("beside",) if self.beside is not None else ()
         crossed = ("cross_attention",) if self.cross_attention is not None else ()
         adapted = ("adapter",) if self.adapter is not None else ()
@@ -243,6 +252,11 @@ class BlockSpec:
         streams = ("streams",) if self.streams is not None else ()
         layout = ("layout",) if self.layout is not None else ()
         return ("attention", *beside, *crossed, *residual, *fed, *adapted, *vector, *streams, *layout)
+
+    @property
+    def input_norm(self) -> NormSpec:
+        """The norm of attention's input, twice as wide where embeddings are joined to it."""
+        return replace(self.norm, size=2 * self.norm.size) if self.joins_embedding else self.norm
 
     @property
     def experts(self) -> ExpertsSpec | None:

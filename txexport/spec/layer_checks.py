@@ -77,6 +77,28 @@ def check_layout(block: Any) -> None:
         raise SpecError(f"BlockSpec: layout has {heads} heads, attention {kind.num_heads}; expected as many")
 
 
+def check_joined(block: Any) -> None:
+    """Raise SpecError for a layer that joins embeddings, or reads wider vectors, whose parts do not fit."""
+    kind = block.attention
+    read = kind.input_size if isinstance(kind, AttentionSpec) else None
+    if not block.joins_embedding:
+        if read is not None:
+            raise SpecError(
+                f"BlockSpec: attention.input_size is {read}, expected None in a layer without joins_embedding"
+            )
+        return
+    switches = block.layer_scale, block.output_scale, block.skip_attention_norm, block.residual_scale != 1
+    others = block.adapter, block.layer_input, block.cross_attention, block.layout, block.gated or None
+    plain = isinstance(block.feed_forward, FeedForwardSpec) and block.beside is not None
+    fits = plain and not any(switches) and not any(one is not None for one in others)
+    if not fits or read != 2 * kind.hidden_size:
+        raise SpecError(
+            f"BlockSpec: joins_embedding with {type(kind).__name__}, an input_size of {read}, "
+            f"{type(block.feed_forward).__name__} and {', '.join(block.sublayers)}; expected attention over "
+            f"{2 * kind.hidden_size} numbers, FeedForwardSpec, a sublayer beside and no other part"
+        )
+
+
 def check_states(block: Any) -> None:
     """Raise SpecError for a layer with states whose other parts are not supported with them."""
     attention, stateful = type(block.attention).__name__, type(block.beside or block.attention).__name__

@@ -28,7 +28,7 @@ from txexport.spec import (
 )
 from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.enums import Activation
-from txexport.spec.shapes import Shapes, grouped_linear, linear, norm, under
+from txexport.spec.shapes import Shapes, adapted_linear, grouped_linear, linear, norm, under
 
 
 def feed_forward(spec: NetworkSpec) -> Shapes:
@@ -50,7 +50,8 @@ def feed_forward(spec: NetworkSpec) -> Shapes:
 
 def dense_feed_forward(spec: FeedForwardSpec) -> Shapes:
     """The projections up and down, the gate's, and the slope of PReLU."""
-    up = grouped_linear(spec.hidden_size, spec.intermediate_size, spec.bias, spec.up_groups)
+    sizes = spec.hidden_size, spec.intermediate_size, spec.bias
+    up = adapted_linear(*sizes, spec.up_groups, spec.adapter_rank)
     down = grouped_linear(spec.intermediate_size, spec.hidden_size, spec.bias, spec.down_groups)
     slope: Shapes = {"act.weight": (1,)} if spec.activation is Activation.PRELU else {}
     return under("up", up) | (under("gate", up) if spec.gated else {}) | under("down", down) | slope
@@ -134,10 +135,28 @@ def conformer_block(spec: BlockSpec, convolution: ConvolutionModuleSpec) -> Shap
     return shapes | under("final_norm", norm(spec.norm))
 
 
+def joined_block(spec: BlockSpec) -> Shapes:
+    """Attention and network, each with its norm, the projection of the result, and the last sublayer."""
+    assert spec.feed_forward is not None
+    assert spec.beside is not None
+    width = spec.attention.hidden_size
+    return {
+        **under("attention", attention(spec.attention)),
+        **under("attention_norm", norm(spec.input_norm)),
+        **under("feed_forward", feed_forward(spec.feed_forward)),
+        **under("feed_forward_norm", norm(spec.norm)),
+        **under("project", linear(width, width, False)),
+        **under("beside", attention(spec.beside)),
+        **under("beside_norm", norm(spec.norm)),
+    }
+
+
 def block(spec: BlockSpec) -> Shapes:
     """One layer: each sublayer with its norms and its scale."""
     if spec.convolution is not None:
         return conformer_block(spec, spec.convolution)
+    if spec.joins_embedding:
+        return joined_block(spec)
     sandwich = spec.placement == NormPlacement.SANDWICH
     scale: Shapes = {"weight": (spec.attention.hidden_size,)} if spec.layer_scale else {}
     shapes = under("attention", attention(spec.attention))

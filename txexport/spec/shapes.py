@@ -25,6 +25,17 @@ def grouped_linear(inputs: int, outputs: int, bias: bool, groups: int) -> Shapes
     return shapes
 
 
+def adapted_linear(inputs: int, outputs: int, bias: bool, groups: int, rank: int | None) -> Shapes:
+    """A projection in groups, or one with an adapter of `rank`."""
+    if rank is None:
+        return grouped_linear(inputs, outputs, bias, groups)
+    return {
+        **linear(inputs, outputs, bias),
+        **under("adapter_down", linear(inputs, rank, False)),
+        **under("adapter_up", linear(rank, outputs, False)),
+    }
+
+
 def norm(spec: NormSpec) -> Shapes:
     """Scale, and shift where the kind has one."""
     scale: Shapes = {"weight": (spec.size,)}

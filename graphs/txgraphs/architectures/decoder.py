@@ -20,7 +20,8 @@ def decoder_models(spec: DecoderSpec, cache: Cache, signatures: Signatures, new:
     layers = layers_of(spec, graph, spec.decoder, None)
     picks = inputs.get(names.LOGITS_INDICES)
     # For unscored tokens the last layer computes only keys and values, unless its outputs are requested.
-    last, rest = (None, picks) if graph.asked else (picks, None)
+    joins = spec.decoder.layers[-1].joins_embedding  # its states need those of all tokens
+    last, rest = (None, picks) if graph.asked or joins else (picks, None)
     embed = partial(embedded, spec.decoder, graph, "decoder", inputs)
     x, present = decoder(spec.decoder, cache, graph, inputs, past, None, layers, embed, last)
     word = graph.matrix("decoder.embedding.word.weight") if spec.head.tied else None

@@ -35,7 +35,8 @@ class DecoderModel(nn.Module):
         """As `decode`, with the requested outputs of every layer, by name."""
         layers = layers_of(self.spec, self.outputs, self.spec.decoder, None)
         # For unscored tokens the last layer computes only keys and values, unless its outputs are requested.
-        early = self.decoder.static and not self.outputs
+        joins = self.spec.decoder.layers[-1].joins_embedding  # its states need those of all tokens
+        early = self.decoder.static and not self.outputs and not joins
         last, rest = (logits_indices, None) if early else (None, logits_indices)
         x, present = self.decoder(input_ids, past, given=layers, logits_indices=last, **inputs)
         return self.head(x, rest, self.decoder.token_embedding), present, layers.values

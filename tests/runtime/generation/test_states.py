@@ -26,6 +26,7 @@ FAMILIES = {
     "qwen3_next": {},
     "granitemoehybrid": {},
     "falcon_h1": {"lm_head_multiplier": 0.2},
+    "zamba2": {"num_mem_blocks": 1},
     "mamba2": {"num_hidden_layers": 2},
     "mamba": {"state_size": 8},
     "kimi_linear": {},
@@ -36,13 +37,14 @@ STATES = {
     "qwen3_next": 2 * (80 * 4 + 4 * 10 * 10),
     "granitemoehybrid": 3 * (136 * 3 + 4 * 24 * 10),
     "falcon_h1": 2 * (100 * 3 + 4 * 15 * 10),
+    "zamba2": 6 * (120 * 3 + 4 * 20 * 10),
     "mamba": 3 * 96 * (3 + 8),
     "mamba2": 2 * (136 * 3 + 6 * 16 * 10),
     "kimi_linear": 2 * (150 * 3 + 5 * 10 * 10),
 }
 KEYS = {
     **{"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8, "falcon_h1": 2 * 4 * 8},
-    **{"mamba": 0, "mamba2": 0, "kimi_linear": 18 + 7},
+    **{"mamba": 0, "mamba2": 0, "kimi_linear": 18 + 7, "zamba2": 3 * 4 * 20},
 }
 COLUMNS = {
     "mamba": 3 * 96,
