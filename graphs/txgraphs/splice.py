@@ -23,7 +23,7 @@ def spliced(image_token_id: int, captured: bool = False) -> OnnxFunction:
         order = op.CumSum(op.Cast(flat, to=7), zero) - one
         if captured:
             ones = op.Expand(op.Constant(value_ints=[1]), op.Shape(image_features, start=0, end=1))
-            count = op.ReduceSum(ones, keepdims=0)
+            count = op.Squeeze(op.ReduceSum(ones))  # CUDA reduces no features to no dimension
         else:
             count = op.Squeeze(op.Shape(image_features, start=0, end=1))
         taken = op.And(flat, op.Less(order, count))  # (B*S)

@@ -84,7 +84,7 @@ OF_QUERIES = {
 
 
 BEFORE = ("embedding", "layer_inputs", "layout", "expand", "relative", "squeeze", "layer_positions")
-WITHOUT_CACHE = ("augmented_residual", "feed_forward", "adapter", "layer_input", "streams")
+WITHOUT_CACHE = ("augmented_residual", "feed_forward", "adapter", "layer_input", "streams", "project")
 
 
 class _Stack:

@@ -46,7 +46,8 @@ class Placement:
     `missing` counts those without a kernel by operator and reason, which run on the processor; `shapes` is
     the number of nodes that ONNX Runtime leaves there on purpose; `copies` are the values that each run
     copies between the two; `branches` is the number of If, Loop and Scan; `waits` is that of nodes whose
-    output's size the processor has to wait for.
+    output's size the processor has to wait for; `addresses` is that of products of one batch of matrices with
+    another of another shape, for which each run copies the matrices' addresses.
     """
 
     nodes: int
@@ -55,11 +56,12 @@ class Placement:
     copies: list[str] = field(default_factory=list)
     branches: int = 0
     waits: int = 0
+    addresses: int = 0
 
     @property
     def captured(self) -> bool:
         """True if CUDA can capture the graph as one whole (CUDA graphs): no branch, no copy and no wait."""
-        return not (self.branches or self.copies or self.missing or self.waits)
+        return not (self.branches or self.copies or self.missing or self.waits or self.addresses)
 
 
 def providers() -> list[str]:
@@ -91,6 +93,7 @@ def placement_of(model: onnx.ModelProto, provider: str) -> Placement:
         walk.copies,
         walk.branches,
         walk.waits,
+        walk.addresses,
     )
 
 
@@ -116,7 +119,7 @@ class _Walk:
         self.kernels, self.opset = kernels, opset
         self.missing: Counter[tuple[str, str]] = Counter()
         self.copies: list[str] = []
-        self.nodes = self.shapes = self.branches = self.waits = 0
+        self.nodes = self.shapes = self.branches = self.waits = self.addresses = 0
 
     def graph(
         self,
@@ -134,6 +137,8 @@ class _Walk:
         inputs = {value.name for value in graph.input} - weights
         nodes = [node for node in graph.node if node.op_type != "Constant"]
         on_cpu = self._on_cpu(nodes, types, small, inputs)
+        dims = _dims(graph)
+        self.addresses += sum(node.op_type == "MatMul" and _by_address(node, dims) for node in nodes)
         self.nodes += len(nodes)
         producers = {
             name: index in on_cpu or node.op_type in SHAPES
@@ -230,6 +235,27 @@ def _types(graph: onnx.GraphProto) -> dict[str, str]:
     return {
         name: onnx.TensorProto.DataType.Name(number).lower() for name, number in numbers.items() if number
     }
+
+
+def _dims(graph: onnx.GraphProto) -> dict[str, list[int | str]]:
+    """The dimensions of a graph's values, where their number is known."""
+    result: dict[str, list[int | str]] = {one.name: list(one.dims) for one in graph.initializer}
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        if value.type.tensor_type.HasField("shape"):
+            dims = value.type.tensor_type.shape.dim
+            result[value.name] = [
+                one.dim_value if one.HasField("dim_value") else one.dim_param for one in dims
+            ]
+    return result
+
+
+def _by_address(product: onnx.NodeProto, dims: Mapping[str, list[int | str]]) -> bool:
+    """Tell whether a MatMul has batches of different shapes, neither of them one matrix.
+
+    ONNX Runtime gives CUDA equal batches by their strides, and others by the address of each matrix.
+    """
+    first, second = (dims.get(name, [])[:-2] for name in product.input)
+    return first != second and not any(all(dim == 1 for dim in batch) for batch in (first, second))
 
 
 def _within(node: onnx.NodeProto) -> Iterable[onnx.GraphProto]:

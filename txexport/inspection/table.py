@@ -124,6 +124,7 @@ def placement_line(placed: Placement) -> str:
     total = sum(placed.missing.values())
     without = f"{total} without a kernel ({lacking})" if lacking else "all with a kernel"
     waits = f"{counted(placed.waits, 'node')} that the processor waits for; " if placed.waits else ""
+    waits += f"{counted(placed.addresses, 'product')} by address; " if placed.addresses else ""
     capture = "can" if placed.captured else "cannot"
     return (
         f"{counted(placed.nodes, 'node')}, {without}; {placed.shapes} for shapes on the processor; "
