@@ -79,6 +79,28 @@ def test_a_node_without_a_kernel_is_named_and_its_values_are_copied(tmp_path):
     assert not placed.captured
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "count"),
+    [
+        (["B", 4, "S", 3], ["B", 4, 3, "S"], 0),
+        (["B", 4, "S", 3], [3, 5], 0),
+        (["B", 4, "S", 3], [1, 1, 3, 5], 0),
+        (["B", 4, "S", 3], [4, 3, 5], 1),
+        (["B", 4, "S", 3], ["B", 1, 3, 5], 1),
+    ],
+)
+def test_products_of_other_batches_take_addresses(first, second, count):
+    """Matrices of equal batches, and one matrix, are found by their strides; addresses are copied."""
+    values = [
+        helper.make_tensor_value_info(name, FLOAT, dims) for name, dims in (("x", first), ("w", second))
+    ]
+    output = helper.make_tensor_value_info("y", FLOAT, None)
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "product", values, [output])
+    placed = placement_of(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), "cuda")
+    assert placed.addresses == count
+    assert placed.captured == (count == 0)
+
+
 @pytest.mark.parametrize(("opset", "reason"), [(21, None), (22, "no kernel of version 22")])
 def test_an_open_kernel_is_of_its_own_version_alone(opset, reason, tmp_path):
     """As ONNX Runtime's registry has it: a newer operator does not find an older kernel."""

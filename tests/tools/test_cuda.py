@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from cuda_steps import packing, reporting
+import tiny_checkpoint
+from cuda_steps import empty_cuda, packing, reporting
 from cuda_steps.results import AGAIN, Results
 from helpers.project import ROOT
 
@@ -54,6 +55,32 @@ def test_every_step_runs_over_every_row(tmp_path):
     assert all(set(result.get("refused", ())) <= without for result in results.values())
     assert all("error" not in result for result in results.values())
     assert step(tmp_path, "report").returncode == 0
+
+
+def test_the_empty_cuda_has_counts_of_every_family():
+    """No step of a family copies anything within a capture, which would be an error."""
+    counts = json.loads((ROOT / "tools/cuda_steps/counts.json").read_text())
+    assert counts.keys() == tiny_checkpoint.FAMILIES.keys()
+    assert not [name for name, facts in counts.items() if "error" in facts]
+    assert counts["llama"]["replayed"] > counts["llama"]["captured"] == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("kernel 1,1,1 256 add", "kernel"),
+        ("call cublasSgemm 3,4,5", "product"),
+        ("copy H2D 8 sync", "up"),
+        ("copy D2H 1244 sync", "down"),
+        ("copy D2D 64", "other"),
+        ("capture begin", "captured"),
+        ("capture end", "other"),
+        ("graph launch", "replayed"),
+        ("! copy H2D 48 in capture", "! copy H2D 48 in capture"),
+    ],
+)
+def test_events_of_the_empty_cuda(line, kind):
+    assert empty_cuda.kind(line) == kind
 
 
 def test_results_go_on_where_they_were(tmp_path):

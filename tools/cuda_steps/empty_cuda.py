@@ -82,10 +82,10 @@ class Log:
             file.seek(self.end)
             lines = file.read().decode().splitlines()
             self.end = file.tell()
-        return Counter(map(_kind, lines))
+        return Counter(map(kind, lines))
 
 
-def _kind(line: str) -> str:
+def kind(line: str) -> str:
     """kernel, product, up, down, captured, replayed, other, or the line itself where it starts with "!"."""
     if line.startswith("!"):
         return line
