@@ -401,7 +401,11 @@ UNSUPPORTED = [
     ),
     ("llama4_text", {"moe_layers": [4]}, "'moe_layers' is [4], expected numbers from 0 of 4 layers"),
     ("llama4_text", {"moe_layers": [[1]]}, "'moe_layers' is [[1]], expected numbers from 0 of 4 layers"),
-    ("llama4_text", {"no_rope_layer_interval": 0}, "'no_rope_layer_interval' is 0, expected a number from 1"),
+    (
+        "llama4_text",
+        {"no_rope_layers": None, "no_rope_layer_interval": 0},
+        "'no_rope_layer_interval' is 0, expected a number from 1",
+    ),
     ("mellum", {"layer_types": ["chunked_attention"] * 4}, "layer_types"),
     ("mellum", {"mlp_layer_types": ["dense"]}, "mlp_layer_types"),
     ("minicpm3", {"mlp_bias": True}, "mlp_bias=True"),

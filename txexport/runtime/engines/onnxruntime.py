@@ -244,7 +244,7 @@ def providers(device: str, capture: bool = False) -> list:
     """
     provider = devices()[device]
     # TensorFloat-32 keeps 10 bits of a float32's 23: faster, and no longer equal.
-    settings = {"use_tf32": 0, "enable_cuda_graph": int(capture)}
+    settings = {"use_tf32": 0} | ({"enable_cuda_graph": 1} if capture else {})
     wanted: list = [(provider, settings)] if device == CUDA else [provider]
     return wanted if provider == CPU else [*wanted, CPU]
 
