@@ -431,6 +431,31 @@ def test_page_gets_work_and_gives_answers_until_it_dies(tmp_path):
                 found.send(b"more")
 
 
+@pytest.mark.skipif(RUNTIMES["web"].missing() is not None, reason="there is no onnxruntime-web")
+def test_page_stays_open_from_bundle_to_bundle_until_it_fails(form_of, monkeypatch):
+    opened, open_page = [], web._page
+
+    @contextmanager
+    def counted(provider):
+        with open_page(provider) as page:
+            opened.append(page)
+            yield page
+
+    monkeypatch.setattr(web, "_page", counted)
+
+    def pages(cache) -> int:
+        bundle = form_of("web", "gpt2", cache)
+        report = verify(bundle, runtime="web", reference="twin", cases=["one token, then steps"])
+        assert report.ok, facts_line(report)
+        return len(opened)
+
+    with web.pages_kept_open():
+        assert [pages("static"), pages("dynamic"), pages("static")] == [1, 1, 1]
+        opened[0].failure = RuntimeError("the page or its browser has crashed")
+        assert pages("dynamic") == 2
+    assert pages("static") > 2
+
+
 def test_page_that_does_not_open_is_said(monkeypatch):
     monkeypatch.setattr(page, "START", 0.1)
     with (
