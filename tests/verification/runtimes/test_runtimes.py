@@ -35,7 +35,7 @@ from txexport.verification.reports.facts import facts_line
 from txexport.verification.reports.repeat import repeat_command
 from txexport.verification.reports.views import worst_outputs
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime, web
-from txexport.verification.runtimes.frames import decode, encode
+from txexport.verification.runtimes.frames import builder, decode, encode
 
 # Options of an export that a runtime takes, where those of every other are not.
 FORM = {"openvino": {"opset": 23, "inline": True}, "webgpu": {"client": "web"}}
@@ -395,6 +395,15 @@ def test_frame_comes_back_as_it_was():
         assert found[name].dtype == array.dtype
         assert found[name].shape == array.shape
         assert np.array_equal(found[name], array)
+
+
+def test_refusal_is_passed_on():
+    """Without it, the next run on WebGPU would wait for an answer that never comes."""
+    errors = []
+    build = builder(lambda _: encode({"error": "too odd"}, {}), lambda _: {}, errors.append)
+    with pytest.raises(RuntimeError, match="too odd") as refused:
+        build(Path("model.onnx"))
+    assert errors == [refused.value]
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")

@@ -171,7 +171,12 @@ def _open(
 
     with _page_for_bundle(provider) as page:
         page.show({f"{folder}/{name}": path for name, path in shown.items()})
-        build = builder(page.send, about)
+
+        def refused(error: RuntimeError) -> None:
+            if provider == WEBGPU.name:  # on which onnxruntime-web never answers again
+                page.failure = error
+
+        build = builder(page.send, about, refused)
         device = "cpu" if provider == "wasm" else provider
         yield device, {role: load(path, PACKAGE, build) for role, path in files.items()}
 
