@@ -87,8 +87,9 @@ def _start(value: object, depth: int = 4) -> object:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line with text of an error's message, or else its type."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    """The first line with text of an error's message, with the next after a colon, or else its type."""
+    first, *others = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{first.rstrip()} {others[0].strip()}" if others and first.rstrip().endswith(":") else first
 
 
 def damage(error: Exception) -> str:

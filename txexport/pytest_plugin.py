@@ -45,7 +45,9 @@ class AssertParity:
         """
         __tracebackhide__ = True
         from txexport.verification import verify
+        from txexport.verification.environment import quiet_references
 
+        quiet_references()
         bundle = bundle_or_folder
         folder = bundle if isinstance(bundle, str | Path) else bundle.folder
         try:

@@ -40,6 +40,8 @@ WRITES = {  # command -> a file that it writes; no file may exceed 2,000 bytes
 def test_a_file_that_cannot_be_written_is_named(bundles, tmp_path, command):
     arguments, name = WRITES[command]
     path = tmp_path / name
+    if command == "verify":
+        path.write_text("an older one")
     ended = subprocess.run(
         [sys.executable, "-m", "txexport", *arguments, str(path)],
         cwd=bundles, capture_output=True, text=True, check=False, timeout=300,
@@ -49,6 +51,9 @@ def test_a_file_that_cannot_be_written_is_named(bundles, tmp_path, command):
     [last] = [one for one in ended.stderr.splitlines() if one.startswith("error: ")]
     assert str(path) in last
     assert "File too large" in last
+    if command == "verify":  # whose verdict is not lost with its report
+        assert "equal to twin" in ended.stdout
+        assert path.read_text() == "an older one"
 
 
 def test_a_full_device_is_named(bundles):

@@ -132,6 +132,11 @@ def test_vectors_go_into_a_file(bundle_of, tmp_path):
     assert np.isnan(vectors).all(axis=1).tolist() == [True, False, False, True, False]
     np.testing.assert_allclose(vectors[[1, 2, 4]], expected[:3], atol=1e-5)
     assert [path.name for path in output.parent.iterdir()] == ["vectors.npy"]
+    for path, message in ((file, "would replace an input"), (tmp_path / "a.csv", "expected .npy")):
+        before = file.read_bytes()
+        code, _, noise = invoke(*given[:-1], path)
+        assert (code, file.read_bytes()) == (2, before)
+        assert message in noise
 
 
 def test_too_many_are_not_compared_with_each_other(bundle_of, tmp_path):

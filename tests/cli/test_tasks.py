@@ -183,6 +183,12 @@ def test_images(bundle_for, tmp_path):
     invoke("detect", *some, tmp_path / "a.png", "--draw", tmp_path / "drawn")
     assert {path.name for path in (tmp_path / "drawn").iterdir()} == {"a.png", "a-2.png"}
     assert "b.xyz cannot be written" in refusal("detect", *some, "--draw", tmp_path / "b.xyz")
+    before = (tmp_path / "a.png").read_bytes()
+    assert "would replace an input" in refusal("detect", *some, "--draw", tmp_path / "a.png")
+    assert "would replace an input" in refusal("detect", *some, tmp_path / "b.jpg", "--draw", tmp_path)
+    assert (tmp_path / "a.png").read_bytes() == before
+    folder = tmp_path / "several.png"
+    assert "looks like a file" in refusal("detect", *some, tmp_path / "b.jpg", "--draw", folder)
     processor = transformers.DPTImageProcessorPil(size={"height": 30, "width": 30}, ensure_multiple_of=6)
     bundle = bundle_for("depth_anything", "DepthAnythingForDepthEstimation", processor)
     some = bundle, tmp_path / "a.png"

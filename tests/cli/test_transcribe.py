@@ -265,6 +265,21 @@ def test_wrong_options_are_one_line(letters, whisper, folder, tmp_path):
         assert noise.count("\n") == 1
 
 
+def test_an_output_does_not_replace_its_sound(letters, tmp_path):
+    sound = tmp_path / "a.wav"
+    written(sound, recordings()[0])
+    before = sound.read_bytes()
+    for name, message in (
+        ("a.wav", "would replace an input"),
+        ("a.docx", "ends in '.docx', expected"),
+    ):
+        code, _, noise = invoke(letters, sound, "--output", tmp_path / name)
+        assert code == 2
+        assert message in noise
+    assert [path.name for path in tmp_path.iterdir()] == ["a.wav"]
+    assert sound.read_bytes() == before
+
+
 def test_a_named_pipe_is_opened_once(letters, folder, tmp_path):
     """As a shell's <(command) is: what one reader has read, no other gets."""
     pipe, content = tmp_path / "pipe", (folder / "b.wav").read_bytes()

@@ -36,6 +36,8 @@ def test_existing_folder_is_refused_and_force_replaces_only_a_bundle(checkpoint_
     export(checkpoint_of("gpt2"), out, force=True)
     assert bundle.read(out).model_type == "gpt2"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    with pytest.raises(BundleError, match=r"out/onnx/sub is within the bundle .*; choose a folder outside"):
+        export(checkpoint_of("bert"), out / "onnx/sub")
     precious = tmp_path / "thesis"
     precious.mkdir()
     (precious / "chapter1.txt").write_text("all of it")

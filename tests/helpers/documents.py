@@ -142,7 +142,8 @@ class Reader:
         """
         self.folder = folder = self.root / str(len(list(self.root.iterdir())))
         folder.mkdir()
-        (folder / "models").symlink_to(ROOT / "models")
+        for name in ("models", "tests"):
+            (folder / name).symlink_to(ROOT / name)
         for name, save in STAND_INS.items():
             if f" export {name} " in text:
                 save(folder / name)

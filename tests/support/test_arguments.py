@@ -10,7 +10,7 @@ import pytest
 
 import txexport
 from txexport import TxexportError, compare, export, inspect, load, verify
-from txexport.errors import LONGEST_MESSAGE, BundleError, InputError
+from txexport.errors import LONGEST_MESSAGE, BundleError, InputError, first_line
 from txexport.support.arguments import arguments_from
 
 WRONG = {
@@ -52,6 +52,13 @@ def test_wrong_type_is_told(message):
 def test_numbers_of_numpy_are_numbers(value):
     with pytest.raises(InputError, match="neither a file nor a folder"):
         compare("no file", "no file", tolerance=value)
+
+
+def test_first_line_of_an_error_has_what_follows_its_colon():
+    assert first_line(ValueError("\none\ntwo")) == "one"
+    assert first_line(ValueError("one of: \n (1) a file,\n(2) two")) == "one of: (1) a file,"
+    assert first_line(ValueError("nothing follows:")) == "nothing follows:"
+    assert first_line(KeyError()) == "KeyError"
 
 
 def test_message_is_one_line_of_what_a_terminal_shows():

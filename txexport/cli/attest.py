@@ -8,7 +8,6 @@ import click
 
 from txexport.cli import options
 from txexport.cli.options import bundle
-from txexport.cli.reported import quiet_references
 from txexport.support.printable import line
 
 
@@ -49,6 +48,7 @@ def attest(
     from txexport.bundle import check_report
     from txexport.cli.console import Console
     from txexport.verification import attest as run
+    from txexport.verification.environment import quiet_references
     from txexport.verification.result import exit_code_of
 
     check_report(output)

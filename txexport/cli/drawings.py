@@ -4,8 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
+
 from txexport.cli.answers import Answered
+from txexport.cli.options import refuse_input
 from txexport.errors import InputError, first_line
+from txexport.support.replaced import replaced
+
+PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 
 
 def drawings(
@@ -15,20 +21,33 @@ def drawings(
 
     A `single` image is drawn to the file `target`, others to PNG files of their names in that folder;
     of two images with one name, the second gets a number. Raises InputError for a file that cannot be
-    written.
+    written, UsageError for one that is the image, or a folder named as an image.
     """
+    if not single and target.suffix.lower() in PICTURES and not target.is_dir():
+        raise click.UsageError(f"several images are drawn into a folder; --draw {target} looks like a file")
     written: set[str] = set()
     for window in windows:
         for one, answer in window:
             if isinstance(answer, Exception):
                 continue
             file = target if single else target / _free(Path(str(one.value)).stem, written)
+            refuse_input("--draw", file, [one.value])
             try:
-                file.parent.mkdir(parents=True, exist_ok=True)
-                draw(one.value, answer).save(file)
+                with replaced(file) as stream:
+                    draw(one.value, answer).save(stream, format=_format(file))
             except (OSError, ValueError) as error:  # Pillow knows no such suffix, or the folder is none
                 raise InputError(f"{file} cannot be written: {first_line(error)}") from None
         yield window
+
+
+def _format(file: Path) -> str:
+    """Pillow's name of a file's format. Raises ValueError for a suffix that it does not know."""
+    from PIL import Image
+
+    Image.init()
+    if file.suffix.lower() not in Image.EXTENSION:
+        raise ValueError(f"unknown file extension: {file.suffix}")
+    return Image.EXTENSION[file.suffix.lower()]
 
 
 def with_boxes(source: Any, objects: Any) -> Any:

@@ -24,7 +24,9 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
             raise click.BadParameter(f"'{pair}' is not NAME=VALUE")
         try:
             result[name] = json.loads(value)
-        except ValueError:
+        except ValueError as error:
+            if value[:1] in ("[", "{", '"'):
+                raise click.BadParameter(f"'{pair}' begins as JSON, and is none: {error}") from None
             result[name] = value
     return result
 

@@ -1,5 +1,6 @@
 """Options that commands share."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -138,12 +139,24 @@ def answers(window: int) -> Callable[[Callable], Callable]:
         @dtype
         @functools.wraps(command)
         def run(**options: Any) -> None:
+            for name in ("output", "draw"):
+                refuse_input(f"--{name}", options.get(name), [*options.get("texts", ()), options.get("file")])
             shared = {field.name: options.pop(field.name) for field in fields(Answers)}
             command(Answers(**shared), **options)
 
         return run
 
     return add
+
+
+def refuse_input(option: str, target: Path | None, inputs: Sequence[str | Path | None]) -> None:
+    """Raise UsageError where the file `target` of an option is one of the inputs, which it would replace."""
+    if target is None or not target.is_file():
+        return
+    for one in inputs:
+        with contextlib.suppress(OSError, ValueError):  # a text, or no path
+            if one is not None and target.samefile(one):
+                raise click.UsageError(f"{option} {target} would replace an input; give another file")
 
 
 def long_texts(command: Callable) -> Callable:

@@ -11,8 +11,8 @@ import numpy as np
 from txexport.cli import inputs, options
 from txexport.cli.answers import Answered, Answers
 from txexport.cli.inputs import Inputs
-from txexport.cli.replaced import replaced
 from txexport.errors import InputError
+from txexport.support.replaced import replaced
 
 output = click.option(
     "--output",

@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +10,6 @@ from typing import Any
 import click
 
 REPORTED = {"quiet", "files", "json_file"}  # the options that `reported` adds
-
-
-def quiet_references() -> None:
-    """Turn off the messages of transformers about checkpoints."""
-    if "transformers" not in sys.modules:
-        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def reported(command: Callable) -> Callable:
@@ -44,6 +36,7 @@ def reported(command: Callable) -> Callable:
     def run(quiet: bool, files: tuple[Path, ...], json_file: Path | None, **options: Any) -> None:
         from txexport.cli.console import Console, discard_output
         from txexport.verification import reports
+        from txexport.verification.environment import quiet_references
         from txexport.verification.reports import table
 
         wanted = [(file, reports.check(file)) for file in files]
@@ -51,13 +44,13 @@ def reported(command: Callable) -> Callable:
             wanted.append((json_file, reports.check(json_file, ".json")))
         quiet_references()
         report = command(**options)
-        for file, form in wanted:
-            with contextlib.suppress(BrokenPipeError):  # such as /dev/stdout
-                reports.write(report, file, form)
         try:
             Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
         except BrokenPipeError:
             discard_output()
+        for file, form in wanted:
+            with contextlib.suppress(BrokenPipeError):  # such as /dev/stdout
+                reports.write(report, file, form)
         sys.exit(report.exit_code)
 
     return run

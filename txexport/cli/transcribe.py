@@ -13,9 +13,9 @@ from txexport.cli import inputs, options, sounds
 from txexport.cli.answers import Answered, Answers, skipped
 from txexport.cli.generate import max_new_tokens, num_beams, set_option
 from txexport.cli.inputs import Inputs
-from txexport.cli.replaced import replaced
 from txexport.cli.sounds import Sound
 from txexport.support.printable import line
+from txexport.support.replaced import replaced
 
 if TYPE_CHECKING:
     from txexport.runtime.tasks.transcript import Timestamps, Transcript
@@ -142,6 +142,9 @@ def transcribe(
     listed = sounds.listed(inputs.lines(texts, file))
     folders = any(Path(text).is_dir() for text in texts)
     to_file = len(listed) == 1 and not folders and _is_file(output)
+    if to_file and form is None and output is not None and output.suffix not in ENDINGS.values():
+        known = ", ".join(ENDINGS.values())
+        raise click.UsageError(f"--output {output} ends in '{output.suffix}', expected one of {known}")
     style = Style.of(answers, form, timestamps, output if to_file else None)
     if output is None:
         several = folders or len(listed) > 1

@@ -9,8 +9,8 @@ import click
 import numpy as np
 
 from txexport.cli.answers import Answered, Answers
-from txexport.cli.replaced import replaced
 from txexport.errors import InputError
+from txexport.support.replaced import replaced
 
 MOST = 1024  # vectors in a table of similarities
 HEADER = 128  # bytes before the numbers in NumPy's format 1.0, with room for any number of rows
@@ -21,6 +21,8 @@ def show_vectors(kind: str, windows: Iterator[list[Answered]], answers: Answers,
     if output is not None:
         if answers.as_json:
             raise click.UsageError("give --json or --output, not both")
+        if output.suffix not in ("", ".npy"):
+            raise click.UsageError(f"--output {output} ends in '{output.suffix}', expected .npy")
         signal.signal(
             signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)
         )  # so that the temporary file is removed

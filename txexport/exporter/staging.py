@@ -41,7 +41,13 @@ def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
 
 
 def check_replaceable(out: Path, source: Path, force: bool) -> None:
-    """Raise BundleError unless `out` is free, an empty folder, or a bundle that `force` may replace."""
+    """Raise BundleError unless `out` is free, an empty folder, or a bundle that `force` may replace.
+
+    A folder within a bundle is refused: its files would count as changes of the bundle.
+    """
+    around = out.absolute().parents
+    if outer := next((one for one in around if (one / bundle.MANIFEST).is_file()), None):
+        raise BundleError(f"{out} is within the bundle {outer}; choose a folder outside it")
     if swap.is_free(out):
         return
     if not (out / bundle.MANIFEST).is_file():

@@ -3,6 +3,7 @@
 import functools
 import os
 import platform
+import sys
 from collections.abc import Iterable
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError, packages_distributions
@@ -11,6 +12,13 @@ from pathlib import Path
 LIBRARIES = ("txexport", "onnx", "torch", "transformers", "numpy")
 CPUINFO = Path("/proc/cpuinfo")
 version = functools.cache(metadata.version)  # which reads a file
+
+
+def quiet_references() -> None:
+    """Turn off the messages and progress of transformers about checkpoints, unless it is imported already."""
+    if "transformers" not in sys.modules:
+        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def versions() -> dict[str, str]:

@@ -16,6 +16,8 @@ from txexport.errors import first_line, is_failure, shown
 from txexport.tasks import Task, served_row
 from txexport.verification.checks import SkipError, TensorCheck
 
+OF_VIDEOS = ("video processor", "torchvision")  # what an error says where torchvision is missing
+
 
 def task_of(manifest: Manifest) -> Task | None:
     """The row of a bundle's task; None for an unknown task."""
@@ -55,7 +57,10 @@ def original(kind: str, checkpoint: Checkpoint, model_type: str, **options: Any)
         except BaseException as error:  # of transformers or tokenizers, which share no base class
             if not is_failure(error):
                 raise
-            raise SkipError(f"transformers makes none of the checkpoint: {first_line(error)}") from None
+            why = f"transformers makes none of the checkpoint: {first_line(error)}"
+            if find_spec("torchvision") is None and any(word in str(error).lower() for word in OF_VIDEOS):
+                why = "transformers needs torchvision for this processor, which is not installed"
+            raise SkipError(why) from None
         yield processor
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from txexport import bundle
 from txexport.errors import InputError
 from txexport.support.paths import write_text
+from txexport.support.replaced import replaced
 from txexport.verification.reports import html_page, json_text, junit, markdown
 from txexport.verification.result import Report
 
@@ -31,6 +32,10 @@ def check(path: str | Path, form: str | None = None) -> str:
 
 
 def write(reports: Report | Sequence[Report], path: str | Path, form: str | None = None) -> None:
-    """Write one report, or several as one file. Raises as `check`, and OSError."""
-    text = FORMS[check(path, form)](reports)
-    write_text(path, text)
+    """Write one report, or several as one file. Raises as `check`, and OSError, which leaves an older one."""
+    text, path = FORMS[check(path, form)](reports), Path(path)
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        write_text(path, text)
+        return
+    with replaced(path) as stream:
+        stream.write(text.encode())

@@ -1,5 +1,6 @@
 """Files that are complete or not there."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,5 +23,10 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
         with writing(path), draft.open("wb") as stream:
             yield stream
         draft.replace(path)
+    except OSError as error:
+        if error.filename == str(draft):
+            error.filename = str(path)
+        raise
     finally:
-        draft.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a file system that is read only
+            draft.unlink(missing_ok=True)
