@@ -113,6 +113,8 @@ class Transformers:
         self.windows = kept_windows(model)
         reason = families.WITHOUT_CACHE.get(resolved.model_type)
         self.lacks = {} if reason is None else {CACHES: reason}
+        if reason is not None:
+            self.model.config.use_cache = False  # nor what its layers keep of an earlier text
 
     @contextmanager
     def in_float64(self) -> Iterator[None]:
