@@ -1,4 +1,4 @@
-"""What layers with states read of new tokens beside their vectors."""
+"""Inputs of layers with states beside the vectors of new tokens."""
 
 import onnx_ir as ir
 

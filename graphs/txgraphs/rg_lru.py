@@ -6,6 +6,7 @@ from onnxscript import script
 from txexport.spec import RgLruSpec
 from txgraphs import domain, op
 from txgraphs._component import Body, component
+from txgraphs._constants import float32
 from txgraphs.activation import activation, softplus
 from txgraphs.causal_convolution import causal_convolution
 from txgraphs.grouped_linear import grouped_linear
@@ -14,6 +15,7 @@ from txgraphs.linear_recurrence import linear_recurrence
 from txgraphs.position import asked
 
 FLOAT = ir.DataType.FLOAT
+FASTEST, ONE, TWO = float32(-8.0), float32(1.0), float32(2.0)
 
 
 @component("y", "conv", "recurrent")
@@ -64,8 +66,8 @@ def decays(gate, rate, real, first):
     a = exp(-8 sigmoid(gate) softplus(rate)), and the scale is sqrt(1 - a²), for the first token of a row 1;
     padding decays nothing. gate (B,S,R), rate (R), real and first (B,S,1) -> both (B,S,R).
     """
-    one, two = op.Constant(value_float=1.0), op.Constant(value_float=2.0)
-    logarithm = op.Constant(value_float=-8.0) * op.Sigmoid(gate) * softplus(rate)
+    one = op.Constant(value=ONE)
+    logarithm = op.Constant(value=FASTEST) * op.Sigmoid(gate) * softplus(rate)
     decay = op.Exp(logarithm * real)
-    scale = op.Where(first, one, op.Sqrt(one - op.Exp(two * logarithm)))
+    scale = op.Where(first, one, op.Sqrt(one - op.Exp(op.Constant(value=TWO) * logarithm)))
     return decay, scale

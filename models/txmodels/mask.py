@@ -112,15 +112,15 @@ def masked_tokens(attention_mask: Tensor, input_ids: Tensor) -> tuple[Tensor, Te
 
 
 def first_tokens(attention_mask: Tensor, input_ids: Tensor) -> Tensor:
-    """attention_mask (B,T) of 0 and 1, input_ids (B,S) its last -> whether none precedes a token (B,S,1)."""
+    """attention_mask (B,T) of 0 and 1, input_ids (B,S) its last -> true for the first of a row (B,S,1)."""
     counts = attention_mask.cumsum(1)[:, attention_mask.shape[1] - input_ids.shape[1] :]  # (B, S)
     first = (counts == 1)[:, :, None]  # (B, S, 1)
     return first
 
 
-def first_slots(places: Tensor) -> Tensor:
-    """places (B,S) -> whether a token is in the first slot of its row (B,S,1)."""
-    first = (places == 0)[:, :, None]  # (B, S, 1)
+def first_slots(slots: Tensor) -> Tensor:
+    """slots (B,S) of tokens -> true for the first of a row (B,S,1)."""
+    first = (slots == 0)[:, :, None]  # (B, S, 1)
     return first
 
 

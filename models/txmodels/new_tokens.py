@@ -1,4 +1,4 @@
-"""What layers with states read of new tokens beside their vectors."""
+"""Inputs of layers with states beside the vectors of new tokens."""
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ def new_tokens(
     """
     if attention_mask is None and new_lengths is None:
         length = 0 if past_k is None else past_k.shape[2]
-        attention_mask = input_ids.new_ones(len(input_ids), length + input_ids.shape[1])
+        attention_mask = ones(input_ids, length)
     if new_lengths is not None:
         real, ends = counted_tokens(input_ids, new_lengths), new_lengths
     else:
@@ -38,3 +38,8 @@ def new_tokens(
         return new | {"first": first_slots(positions(input_ids, cache_lengths))}
     assert attention_mask is not None
     return new | {"first": first_tokens(attention_mask, input_ids)}
+
+
+def ones(input_ids: Tensor, length: int) -> Tensor:
+    """A mask (B,P+S) that hides nothing, of new tokens (B,S) behind P others."""
+    return input_ids.new_ones(len(input_ids), length + input_ids.shape[1])

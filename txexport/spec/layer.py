@@ -275,7 +275,7 @@ class BlockSpec:
 
     @property
     def new_tokens(self) -> tuple[str, ...]:
-        """What its sublayer with states reads of new tokens, by name; empty where it has none."""
+        """Names of the inputs that its sublayer with states has beside vectors; empty where it has none."""
         mixer = self.attention if self.beside is None else self.beside
         return mixer.new_tokens if isinstance(mixer, StatefulSpec) else ()
 
