@@ -22,9 +22,8 @@ def linear_recurrence(g: Body, decay: ir.Value, x: ir.Value, state: ir.Value) ->
 @script(domain, default_opset=op)
 def one_token(decay, x, state):
     """As `linear_recurrence`, for S=1."""
-    axis = op.Constant(value_ints=[1])
-    y = op.Unsqueeze(state, axis) * decay + x  # (B, 1, W)
-    after = op.Squeeze(y, axis)  # (B, W)
+    y = op.Unsqueeze(state, op.Constant(value_ints=[1])) * decay + x  # (B, 1, W)
+    after = op.Gather(y, op.Constant(value_int=0), axis=1)  # (B, W); Squeeze fails where S is known
     return y, after
 
 
