@@ -46,10 +46,11 @@ def one_token(
     beta: ir.Value,
     state: ir.Value,
 ) -> tuple[ir.Value, ir.Value]:
-    """As `delta_rule`, for S=1."""
+    """As `delta_rule`, for S=1; decay (B,1,V,1), or (B,1,V,D) of each channel of a key."""
     op, turn = g.op, [0, 2, 1, 3]
-    q, k, v, decay, beta = (op.Transpose(x, perm=turn) for x in (q, k, v, decay, beta))  # (B, V, 1, ...)
-    before = op.Mul(state, g.call(decayed, decay), name="before")  # (B, V, D, E)
+    q, k, v, beta = (op.Transpose(x, perm=turn) for x in (q, k, v, beta))  # (B, V, 1, ...)
+    shares = g.call(decayed, op.Transpose(decay, perm=[0, 2, 3, 1]), name="shares")  # (B, V, D or 1, 1)
+    before = op.Mul(state, shares, name="before")  # (B, V, D, E)
     new = op.Mul(beta, op.Sub(v, op.MatMul(k, before)), name="new")  # (B, V, 1, E)
     written = op.MatMul(op.Transpose(k, perm=[0, 1, 3, 2]), new, name="written")  # (B, V, D, E)
     after = op.Add(before, written, name="after")

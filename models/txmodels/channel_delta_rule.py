@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from txmodels.chunks import chunked, decayed, transposed
-from txmodels.delta_rule import CHUNK, inverted, joined, scanned, squares
+from txmodels.delta_rule import CHUNK, inverted, joined, one_token, scanned, squares
 
 
 def channel_delta_rule(
@@ -15,7 +15,17 @@ def channel_delta_rule(
 
     As `delta_rule`, with S = diag(exp(decay)) S before the correction (Kimi Team 2025, 3.1). q, k and decay
     (B,S,V,D), v (B,S,V,E), beta (B,S,V,1), state (B,V,D,E) -> y (B,S,V,E), state.
+
+    One token needs no chunks.
     """
+    step = one_token if q.shape[1] == 1 else by_chunks
+    return step(q, k, v, decay, beta, state)
+
+
+def by_chunks(
+    q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, state: Tensor
+) -> tuple[Tensor, Tensor]:
+    """As `channel_delta_rule`, for any S."""
     length = q.shape[1]
     size = min(length, CHUNK)
     q, k, v, decay, beta = (chunked(x, size) for x in (q, k, v, decay, beta))  # (N, B, V, C, ...)

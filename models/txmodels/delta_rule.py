@@ -26,9 +26,9 @@ def delta_rule(
 def one_token(
     q: Tensor, k: Tensor, v: Tensor, decay: Tensor, beta: Tensor, state: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """As `delta_rule`, for S=1."""
+    """As `delta_rule`, for S=1; decay (B,1,V,1), or (B,1,V,D) of each channel of a key."""
     q, k, v, decay, beta = (x.transpose(1, 2) for x in (q, k, v, decay, beta))  # (B, V, 1, ...)
-    before = state * decayed(decay)  # (B, V, D, E)
+    before = state * decayed(decay).mT  # (B, V, D, E)
     new = beta * (v - k @ before)  # (B, V, 1, E)
     after = before + k.mT @ new  # (B, V, D, E)
     return (q @ after).transpose(1, 2), after

@@ -413,6 +413,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         channels.padding_replaces,
         channels.padding_decays,
         channels.decay_of_a_head,
+        channels.token_of_one_decay,
         channels.decay_within_chunks_ignored,
         channels.later_tokens_written_undecayed,
         channels.added_rather_than_replaced,

@@ -36,15 +36,20 @@ def decay_within_chunks_ignored(model):
 
 def later_tokens_written_undecayed(model):
     """Tokens written to the state without the decay until the end of their chunk."""
-    body = function(model, "channel_delta_rule")
+    body = function(model, "by_chunks")
     sums = node(body, "after")
     through(body, sums.output[0], "Mul", 0.0)
 
 
 def added_rather_than_replaced(model):
     """Values that are added to what a key finds before a chunk."""
-    body = function(model, "channel_delta_rule")
+    body = function(model, "by_chunks")
     through(body, producer(body, "weights").output[0], "Mul", 0.0)
+
+
+def token_of_one_decay(model):
+    """A step that decays all channels of a head as the mean of them."""
+    through(function(model, "one_token"), "shares", "ReduceMean", [2])
 
 
 def ungated(model):

@@ -26,7 +26,8 @@ GRIDS = [(2, 2), (2, 7), (5, 4), (13, 9)]
 
 def states(grid, spec=SPEC, rows=B):
     count = spec.tokens + grid[0] * grid[1]
-    return {str(layer): random(rows, count, W) for layer in spec.layers}
+    # With larger numbers, float32's own rounding in PyTorch is 1e-5 on some processors.
+    return {str(layer): random(rows, count, W) / 2 for layer in spec.layers}
 
 
 def test_finest():

@@ -59,28 +59,71 @@ class Engine(Protocol):
         outputs: Mapping[str, Value],
         wanted: Sequence[str],
         memory: str,
+        runs: dict[str, Any] | None = None,
     ) -> Bound:
         """A function that runs the graph with bound values: it reads `inputs` and writes `outputs`.
 
         The two may be the same values. The function takes the other inputs at each call, and returns new
-        values of the outputs `wanted`, in `memory`.
+        values of the outputs `wanted`, in `memory`. `runs` belongs to the bound values: the engine may keep
+        in it what helps later runs with them.
         """
         ...
 
 
-class Moves(Protocol):
-    """Copies of values within the memory of a device."""
+class Loan(Protocol):
+    """Buffers of a cache in a device's memory: see `engines.device_buffers`."""
 
-    def rows(self, values: Mapping[str, Any], rows: np.ndarray) -> Mapping[str, Value]:
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The buffers by name."""
+        ...
+
+    @property
+    def runs(self) -> dict[str, Any]:
+        """See Engine.bind."""
+        ...
+
+    def write(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Fill the buffers with arrays of their shapes."""
+        ...
+
+
+class Buffers(Protocol):
+    """A device's memory for caches."""
+
+    def borrow(self, shapes: Mapping[str, tuple[int, ...]], kind: type[np.generic]) -> Loan:
+        """Buffers of these shapes and type, with any content, as long as something holds the loan."""
+        ...
+
+
+class Moves(Protocol):
+    """Copies of values within the memory of a device: new ones, or `into` others of their shape."""
+
+    @property
+    def buffers(self) -> Buffers:
+        """The device's memory for caches."""
+        ...
+
+    def rows(
+        self, values: Mapping[str, Any], rows: np.ndarray, into: Mapping[str, Any] = ...
+    ) -> Mapping[str, Value]:
         """The `rows` of each value (B,...), in that order; a row may be repeated."""
         ...
 
-    def joined(self, first: Any, second: Any) -> Value:
-        """The rows of `first`, then those of `second`."""
+    def joined(
+        self, first: Mapping[str, Any], second: Mapping[str, Any], into: Mapping[str, Any] = ...
+    ) -> Mapping[str, Value]:
+        """The rows of each value of `first`, then those of `second`."""
         ...
 
-    def longer(self, value: Any, capacity: int) -> Value:
-        """A value (B,K,C,H) with `capacity` slots, those behind its own filled with zeros."""
+    def longer(
+        self, values: Mapping[str, Any], capacity: int, into: Mapping[str, Any] = ...
+    ) -> Mapping[str, Value]:
+        """Values (B,K,C,H) with `capacity` slots, those behind their own filled with zeros."""
+        ...
+
+    def clear(self, values: Mapping[str, Any]) -> None:
+        """Fill values with zeros."""
         ...
 
 
@@ -175,12 +218,13 @@ class Session:
         outputs: Mapping[str, Value],
         wanted: Sequence[str],
         memory: str | None = None,
+        runs: dict[str, Any] | None = None,
     ) -> Bound:
         """See Engine; `memory` defaults to the session's.
 
         A run raises EngineError where the runtime refuses.
         """
-        bound = self.engine.bind(inputs, outputs, wanted, memory or self.memory)
+        bound = self.engine.bind(inputs, outputs, wanted, memory or self.memory, runs)
 
         def run(feeds: Mapping[str, np.ndarray]) -> Mapping[str, Value]:
             try:

@@ -35,7 +35,7 @@ from txexport.verification.reports.facts import facts_line
 from txexport.verification.reports.repeat import repeat_command
 from txexport.verification.reports.views import worst_outputs
 from txexport.verification.runtimes import RUNTIMES, node, npm, openvino, page, reference, runtime, web
-from txexport.verification.runtimes.frames import decode, encode
+from txexport.verification.runtimes.frames import builder, decode, encode
 
 # Options of an export that a runtime takes, where those of every other are not.
 FORM = {"openvino": {"opset": 23, "inline": True}, "webgpu": {"client": "web"}}
@@ -397,6 +397,15 @@ def test_frame_comes_back_as_it_was():
         assert np.array_equal(found[name], array)
 
 
+def test_refusal_is_passed_on():
+    """Without it, the next run on WebGPU would wait for an answer that never comes."""
+    errors = []
+    build = builder(lambda _: encode({"error": "too odd"}, {}), lambda _: {}, errors.append)
+    with pytest.raises(RuntimeError, match="too odd") as refused:
+        build(Path("model.onnx"))
+    assert errors == [refused.value]
+
+
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_node_that_ends_says_why(bundle_of, monkeypatch, tmp_path):
     monkeypatch.setattr(node.npm, "find", lambda package: tmp_path / "nowhere")
@@ -429,6 +438,31 @@ def test_page_gets_work_and_gives_answers_until_it_dies(tmp_path):
         for _ in range(2):
             with pytest.raises(RuntimeError, match="the page or its browser has crashed"):
                 found.send(b"more")
+
+
+@pytest.mark.skipif(RUNTIMES["web"].missing() is not None, reason="there is no onnxruntime-web")
+def test_page_stays_open_from_bundle_to_bundle_until_it_fails(form_of, monkeypatch):
+    opened, open_page = [], web._page
+
+    @contextmanager
+    def counted(provider):
+        with open_page(provider) as page:
+            opened.append(page)
+            yield page
+
+    monkeypatch.setattr(web, "_page", counted)
+
+    def pages(cache) -> int:
+        bundle = form_of("web", "gpt2", cache)
+        report = verify(bundle, runtime="web", reference="twin", cases=["one token, then steps"])
+        assert report.ok, facts_line(report)
+        return len(opened)
+
+    with web.pages_kept_open():
+        assert [pages("static"), pages("dynamic"), pages("static")] == [1, 1, 1]
+        opened[0].failure = RuntimeError("the page or its browser has crashed")
+        assert pages("dynamic") == 2
+    assert pages("static") > 2
 
 
 def test_page_that_does_not_open_is_said(monkeypatch):

@@ -6,6 +6,8 @@ The processor then starts one operation on the device in place of one for each k
 import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -15,8 +17,10 @@ from txexport.runtime.session import Bound
 
 REPEATED = 3  # runs of the same shapes, after which the next one is captured
 MOST = 64  # captures of a session, each of which holds memory of the device for as long as the session lives
+SHORT = 16  # tokens a row of a run that is captured; speculation reads some tokens a step
 CLOSE = 1e-3  # of the largest output, between the first replay and a run without capture
 NAME = "gpu_graph_id"  # ONNX Runtime's run option: the number of a capture
+RUNS = "captures"  # their key among the runs of bound values
 NEVER = "-1"  # its value for a run that is not captured
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -47,12 +51,13 @@ class Captures:
         outputs: Mapping[str, ort.OrtValue],
         wanted: Sequence[str],
         memory: str,
+        runs: dict[str, Any] | None = None,
     ) -> Bound:
-        """See Engine. A run whose inputs have shapes that came REPEATED times is captured."""
+        """See Engine. A short run is captured when its inputs' shapes have come REPEATED times."""
         binding = self.session.io_binding()
         _bind(binding, inputs, outputs)
-        seen: Counter[Shapes] = Counter()
-        captured: dict[Shapes, Capture] = {}
+        repeated = Repeated() if runs is None else runs.setdefault(RUNS, Repeated())
+        seen, captured = repeated.seen, repeated.captured
 
         def plain(feeds: Mapping[str, np.ndarray]) -> dict[str, ort.OrtValue]:
             for name, array in feeds.items():
@@ -74,7 +79,7 @@ class Captures:
                     capture.compared = self.agrees(capture, feeds, result)
                     if not capture.compared:
                         del captured[shapes]
-                elif seen[shapes] == REPEATED and self.count < MOST:
+                elif seen[shapes] >= REPEATED and self.count < MOST and _short(feeds):
                     captured[shapes] = Capture(self, inputs, outputs, feeds, result)
                 return result
 
@@ -93,6 +98,14 @@ class Captures:
                 self.count = MOST
                 return False
         return True
+
+
+@dataclass
+class Repeated:
+    """The runs that are bound to the same values, by the shapes of their other inputs."""
+
+    seen: Counter[Shapes] = field(default_factory=Counter)
+    captured: dict[Shapes, "Capture"] = field(default_factory=dict)
 
 
 class Capture:
@@ -126,6 +139,11 @@ class Capture:
             self.feeds[name].update_inplace(np.ascontiguousarray(array))
         self.session.run_with_iobinding(self.binding, self.options)
         return dict(self.results)
+
+
+def _short(feeds: Mapping[str, np.ndarray]) -> bool:
+    """Return whether a run is a step: prompts have too many lengths to capture each."""
+    return all(array.size <= SHORT * len(array) for array in feeds.values())
 
 
 def _numbered(number: str) -> ort.RunOptions:

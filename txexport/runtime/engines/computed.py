@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +46,7 @@ class Computed:
         outputs: Mapping[str, Value],
         wanted: Sequence[str],
         memory: str,
+        runs: dict[str, Any] | None = None,
     ) -> Bound:
         """See Engine; results are copied into the bound outputs."""
 

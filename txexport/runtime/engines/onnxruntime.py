@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
@@ -57,10 +58,11 @@ class OnnxRuntime:
         outputs: Mapping[str, ort.OrtValue],
         wanted: Sequence[str],
         memory: str,
+        runs: dict[str, Any] | None = None,
     ) -> Bound:
         """See Engine."""
         if self.captures is not None:
-            return self.captures.bind(inputs, outputs, wanted, memory)
+            return self.captures.bind(inputs, outputs, wanted, memory, runs)
         binding = self.session.io_binding()
         for name, value in inputs.items():
             binding.bind_ortvalue_input(name, value)

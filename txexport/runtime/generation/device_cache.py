@@ -1,21 +1,25 @@
 """Static caches whose buffers, and moves of rows, stay on a device. Shape letters are those of txmodels."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from txexport.runtime.generation.cache_rows import check_room, rows_of, shares_sources
+from txexport.contracts.cache_names import own_past
+from txexport.runtime.generation.cache_rows import check_room, per_token, shares_sources
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache, taken, write_rows
 from txexport.runtime.generation.running_cache import CAPACITY, StaticRows
 from txexport.runtime.generation.states import filled_states
-from txexport.runtime.session import Moves, Session, Value
+from txexport.runtime.session import Loan, Moves, Session, Value
 
-EIGHT = 8  # the multiple of slots for which CUDA has fast kernels of attention
+LEAST = 64  # slots; CUDA's kernels of attention are fastest for multiples of 8
+PARTS = 8  # sizes between a power of two and the next
 
 
-def multiple(capacity: int) -> int:
-    """A number of slots, rounded up."""
-    return -(-capacity // EIGHT) * EIGHT
+def rounded(capacity: int) -> int:
+    """A number of slots, rounded up to one of few, so that later caches find buffers of their size."""
+    step = max(LEAST, 2 ** (capacity - 1).bit_length() // (2 * PARTS))
+    return -(-capacity // step) * step
 
 
 def moves_of(session: Session) -> Moves:
@@ -24,15 +28,34 @@ def moves_of(session: Session) -> Moves:
     return session.moves
 
 
+def borrowed(session: Session, rows: int, capacity: int) -> Loan:
+    """Buffers (B,K,C,H) for keys and values, with any content."""
+    names = own_past(session.inputs)
+    shapes = {}
+    for name in names:
+        heads, size = per_token(session, name)
+        shapes[name] = rows, heads, capacity, size
+    return moves_of(session).buffers.borrow(shapes, session.dtype(names[0]) if names else np.float32)
+
+
 class DeviceCache(StaticCache):
-    """A StaticCache whose buffers are in a device's memory; see `multiple` for capacities."""
+    """A StaticCache whose buffers are in a device's memory; see `rounded` for capacities."""
+
+    loan: Loan
 
     def __init__(self, session: Session, cross: Mapping[str, Value], batch: int, capacity: int):
-        super().__init__(session, cross, batch, multiple(capacity))
-        self.arrays = {}
+        super().__init__(session, cross, batch, rounded(capacity))
+
+    def _zeros(self, batch: int, capacity: int) -> dict[str, np.ndarray]:
+        self.loan = borrowed(self.session, batch, capacity)
+        moves_of(self.session).clear(self.loan.values)  # masks do not hide NaN
+        return {}
 
     def _values(self) -> dict[str, Value]:
-        return super()._values() if self.arrays else self.buffers
+        return dict(self.loan.values)
+
+    def _runs(self) -> dict[str, Any] | None:
+        return None if self.cross or self.states.values[0] else self.loan.runs
 
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
         """See StaticCache."""
@@ -40,24 +63,25 @@ class DeviceCache(StaticCache):
         self._reserve(max(lengths))
         arrays = self.held()
         write_rows(arrays, lengths, rows)
-        self.buffers = {name: self.session.value(array) for name, array in arrays.items()}
+        self.loan.write(arrays)
         self.states.hold(filled_states(self.session, lengths, rows))
         self._bind()
 
     def reorder(self, rows: np.ndarray) -> None:
         """See StaticCache."""
-        if np.array_equal(rows, np.arange(len(rows))):
-            return
-        self.buffers = rows_of(self.session, self.buffers, rows)
-        self.states.hold({name: array[rows] for name, array in self.states.held.items()})
-        self.lengths, self.media = self.lengths[rows], taken(self.media, rows)
-        self._bind()
+        if not np.array_equal(rows, np.arange(len(rows))):
+            self._take(rows)
 
     def select(self, rows: np.ndarray, copies: int = 1) -> None:
         """See StaticCache."""
         check_room(self.session, len(rows), self.capacity)
         self._select_sources(rows, copies if shares_sources(self.session) else 1)
-        self.buffers = rows_of(self.session, self.buffers, rows)
+        self._take(rows)
+
+    def _take(self, rows: np.ndarray) -> None:
+        """Keep only `rows`, in that order."""
+        before, self.loan = self.loan, borrowed(self.session, len(rows), self.capacity)
+        moves_of(self.session).rows(before.values, rows, self.loan.values)
         self.states.hold({name: array[rows] for name, array in self.states.held.items()})
         self.lengths, self.media = self.lengths[rows], taken(self.media, rows)
         self._bind()
@@ -67,55 +91,73 @@ class DeviceCache(StaticCache):
         if capacity <= self.capacity:
             return
         check_room(self.session, len(self.lengths), capacity)
-        self.capacity, moves = multiple(capacity), moves_of(self.session)
-        self.buffers = {name: moves.longer(value, self.capacity) for name, value in self.buffers.items()}
+        self.capacity = rounded(capacity)
+        before, self.loan = self.loan, borrowed(self.session, len(self.lengths), self.capacity)
+        moves_of(self.session).longer(before.values, self.capacity, self.loan.values)
         self._bind()
 
     def held(self) -> dict[str, np.ndarray]:
         """The buffers as arrays, which are copies."""
-        return {name: buffer.numpy() for name, buffer in self.buffers.items()}
+        return {name: value.numpy() for name, value in self.loan.values.items()}
 
 
 class DeviceRows(StaticRows):
     """StaticRows whose buffers (B,K,C,H) are in a device's memory, of the size of their rows."""
 
+    loan: Loan | None = None
+
     def join(self, cache: StaticCache | DynamicCache) -> None:
         """See StaticRows."""
         assert isinstance(cache, DeviceCache)
         needed = int(cache.lengths.max()) + 1
-        capacity = multiple(max(needed, cache.capacity, self.capacity, CAPACITY))
-        check_room(self.session, len(self.lengths) + len(cache.lengths), capacity)
-        new = self._longer(cache.buffers, cache.capacity, capacity)
-        before, moves = self._longer(self.values, self.capacity, capacity), moves_of(self.session)
-        self.values = {
-            name: moves.joined(before[name], value) if before else value for name, value in new.items()
-        }
-        self.capacity = capacity
+        rows, capacity = len(self.lengths) + len(cache.lengths), rounded(max(needed, CAPACITY))
+        capacity = max(capacity, cache.capacity, self.capacity)
+        check_room(self.session, rows, capacity)
+        if self.loan is None:
+            self.loan, self.capacity = cache.loan, cache.capacity
+            self._lengthen(rows, capacity)
+        else:
+            before, new = self._longer(self.loan, capacity), self._longer(cache.loan, capacity)
+            self.loan, self.capacity = borrowed(self.session, rows, capacity), capacity
+            moves_of(self.session).joined(before, new, self.loan.values)
         self._add(cache)
         self._bind()
 
     def keep(self, on: np.ndarray) -> np.ndarray:
         """See StaticRows."""
-        order = self._order(on)
+        order, before = self._order(on), self.loan
         self._remove(order)
+        assert before is not None
         if len(order):
-            self.values = rows_of(self.session, self.values, order)
+            self.loan = borrowed(self.session, len(order), self.capacity)
+            moves_of(self.session).rows(before.values, order, self.loan.values)
             self._bind()
         else:
-            self.values, self.capacity = {}, 0
+            self.loan, self.values, self.capacity = None, {}, 0
         return order
 
     def _grow(self, tokens: int) -> None:
-        capacity = multiple(max(tokens, 2 * self.capacity))
+        capacity = rounded(max(tokens, 2 * self.capacity))
         check_room(self.session, len(self.lengths), capacity)
-        self.values = self._longer(self.values, self.capacity, capacity)
-        self.capacity = capacity
+        self._lengthen(len(self.lengths), capacity)
+
+    def _lengthen(self, rows: int, capacity: int) -> None:
+        """Give `rows` rows `capacity` slots."""
+        if self.loan is not None and capacity != self.capacity:
+            before, self.loan = self.loan, borrowed(self.session, rows, capacity)
+            moves_of(self.session).longer(before.values, capacity, self.loan.values)
+            self.capacity = capacity
 
     def _values(self) -> dict[str, Value]:
-        return self.values
+        assert self.loan is not None
+        return dict(self.loan.values)
 
-    def _longer(self, values: Mapping[str, Value], now: int, capacity: int) -> dict[str, Value]:
-        """Values with `capacity` slots in place of `now`."""
-        if now == capacity:
-            return dict(values)
-        return {name: moves_of(self.session).longer(value, capacity) for name, value in values.items()}
+    def _runs(self) -> dict[str, Any] | None:
+        assert self.loan is not None
+        return None if self.cross or self.states.values[0] else self.loan.runs
+
+    def _longer(self, loan: Loan, capacity: int) -> Mapping[str, Value]:
+        """The loan's values with `capacity` slots."""
+        if all(value.shape()[2] == capacity for value in loan.values.values()):
+            return loan.values
+        return moves_of(self.session).longer(loan.values, capacity)

@@ -6,6 +6,7 @@ row overwrites its padding. `media` are those of each row's prompt, which may be
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -59,9 +60,13 @@ class StaticCache:
         inputs = {**self.cross, **self.buffers}
         presents = {to_present(name): buffer for name, buffer in self.buffers.items()}
         self.bound = [
-            self.session.bind({**inputs, **before}, {**presents, **after}, [LOGITS], "cpu")
+            self.session.bind({**inputs, **before}, {**presents, **after}, [LOGITS], "cpu", self._runs())
             for before, after in self.states.bindings
         ]
+
+    def _runs(self) -> dict[str, Any] | None:
+        """See Session.bind: None where other values than the buffers are bound."""
+        return None
 
     def _values(self) -> dict[str, Value]:
         """The buffers in the session's memory."""

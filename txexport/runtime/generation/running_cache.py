@@ -133,9 +133,15 @@ class StaticRows:
         cross = {name: self.session.value(array) for name, array in self.cross.items()}
         presents = {to_present(name): value for name, value in self.values.items()}
         self.bound = [
-            self.session.bind({**cross, **self.values, **before}, {**presents, **after}, [LOGITS], "cpu")
+            self.session.bind(
+                {**cross, **self.values, **before}, {**presents, **after}, [LOGITS], "cpu", self._runs()
+            )
             for before, after in self.states.bindings
         ]
+
+    def _runs(self) -> dict[str, Any] | None:
+        """See Session.bind: None where other values than the buffers are bound."""
+        return None
 
     def _values(self) -> dict[str, Any]:
         """The rows' slots, in the session's memory."""

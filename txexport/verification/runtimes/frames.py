@@ -40,16 +40,23 @@ def decode(frame: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return message, tensors
 
 
-def builder(send: Send, about: Callable[[Path], dict[str, Any]]) -> Callable[[Path], Compute]:
+def builder(
+    send: Send,
+    about: Callable[[Path], dict[str, Any]],
+    refused: Callable[[RuntimeError], None] = lambda _: None,
+) -> Callable[[Path], Compute]:
     """A function that loads a graph in another process; `send` takes a frame and returns the answer's.
 
-    `about` gives the properties of a graph to send. Raises RuntimeError if the other process refuses.
+    `about` gives the properties of a graph to send. Raises RuntimeError if the other process refuses, after
+    a call of `refused`.
     """
 
     def ask(message: dict[str, Any], tensors: Arrays) -> tuple[dict[str, Any], Arrays]:
         answer, result = decode(send(encode(message, tensors)))
         if "error" in answer:
-            raise RuntimeError(answer["error"])
+            error = RuntimeError(answer["error"])
+            refused(error)
+            raise error
         return answer, result
 
     def build(path: Path) -> Compute:

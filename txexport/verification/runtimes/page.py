@@ -24,8 +24,13 @@ class Page:
         self.started = threading.Event()
         # Other users of this machine do not know the path.
         self.root = f"/{secrets.token_urlsafe(16)}/"
-        self.shown = {self.root + name: path for name, path in shown.items()}
+        self.shown: dict[str, Path] = {}
+        self.show(shown)
         self.url = ""
+
+    def show(self, files: Mapping[str, Path]) -> None:
+        """Serve more files, by their path on the page."""
+        self.shown |= {self.root + name: path for name, path in files.items()}
 
     def send(self, frame: bytes) -> bytes:
         """The page's answer to a frame. Raises RuntimeError if there is no page, no longer, or no answer."""

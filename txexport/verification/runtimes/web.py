@@ -4,11 +4,12 @@ WebGPU computes in software (SwiftShader, which Chromium brings), so that no GPU
 """
 
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -76,7 +77,7 @@ def _refuses_gpu(folder: Path, manifest: Manifest) -> str | None:
 @cache
 def _features() -> frozenset[str]:
     """The features of the browser's WebGPU adapter."""
-    with _page("webgpu", {}) as page:
+    with _page("webgpu") as page:
         return frozenset(decode(page.send(encode({"call": "features"}, {})))[0]["features"])
 
 
@@ -107,16 +108,51 @@ def chromium(url: str, gpu: Sequence[str] = NO_GPU) -> Iterator[None]:
 
 
 @contextmanager
-def _page(provider: str, bundle: Mapping[str, Path]) -> Iterator[Page]:
-    """A page of an execution provider, which sees the files of a bundle by name."""
+def _page(provider: str) -> Iterator[Page]:
+    """A page of an execution provider."""
     package = npm.find(PACKAGE)
     assert package is not None
     shown = {"": SCRIPTS / "web.html", "frames.mjs": SCRIPTS / "frames.mjs"}
     shown |= {f"ort/{path.name}": path for path in (package / "dist").iterdir()}
-    shown |= {f"bundle/{name}": path for name, path in bundle.items()}
     gpu = SOFTWARE_GPU if provider == "webgpu" else NO_GPU
     with serve(shown) as page, chromium(f"{page.url}?module={MODULES[provider]}&provider={provider}", gpu):
         yield page
+
+
+@contextmanager
+def pages_kept_open() -> Iterator[None]:
+    """Within it, a page stays open from one bundle to the next, so that WebGPU compiles each shader once."""
+    global _pages
+    _pages = {}
+    try:
+        yield
+    finally:
+        for _, closing in _pages.values():
+            closing.close()
+        _pages = None
+
+
+_pages: dict[str, tuple[Page, ExitStack]] | None = None  # by provider, while pages stay open
+
+
+@contextmanager
+def _page_for_bundle(provider: str) -> Iterator[Page]:
+    """A page of its own; while pages stay open, the provider's page, or another if that has failed."""
+    if _pages is None:
+        with _page(provider) as page:
+            yield page
+        return
+    if provider in _pages and _pages[provider][0].failure is not None:
+        _pages.pop(provider)[1].close()
+    if provider not in _pages:
+        closing = ExitStack()
+        _pages[provider] = closing.enter_context(_page(provider)), closing
+    page, _ = _pages[provider]
+    try:
+        yield page
+    finally:
+        if page.failure is None:
+            page.send(encode({"call": "release"}, {}))
 
 
 @contextmanager
@@ -127,12 +163,20 @@ def _open(
     shown = {path.name: path for path in files.values()}
     shown |= {name: path.with_name(name) for path, names in weights.items() for name in names}
 
+    folder = f"bundle-{secrets.token_hex(4)}"  # the browser caches files by name
+
     def about(path: Path) -> dict[str, Any]:
-        of_path = {"graph": f"bundle/{path.name}", "folder": "bundle", "weights": weights[path]}
+        of_path = {"graph": f"{folder}/{path.name}", "folder": folder, "weights": weights[path]}
         return {**of_path, "options": dict(options)}
 
-    with _page(provider, shown) as page:
-        build = builder(page.send, about)
+    with _page_for_bundle(provider) as page:
+        page.show({f"{folder}/{name}": path for name, path in shown.items()})
+
+        def refused(error: RuntimeError) -> None:
+            if provider == WEBGPU.name:  # on which onnxruntime-web never answers again
+                page.failure = error
+
+        build = builder(page.send, about, refused)
         device = "cpu" if provider == "wasm" else provider
         yield device, {role: load(path, PACKAGE, build) for role, path in files.items()}
 

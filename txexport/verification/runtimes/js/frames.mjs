@@ -1,4 +1,4 @@
-// Frames as frames.py has them, and what a runtime answers to one: {call: "load"} or {call: "run"}.
+// Frames as frames.py has them, and what a runtime answers to one: {call: "load"}, {call: "run"}, {call: "release"}.
 
 const ARRAYS = { bool: Uint8Array, float32: Float32Array, int64: BigInt64Array };
 const LENGTH = 4;
@@ -33,6 +33,11 @@ export function answerer(Tensor, open, others = {}) {
     try {
       const { call, session, tensors, ...rest } = decode(frame, Tensor);
       if (call === "load") return encode({ session: sessions.push(await open(rest)) - 1 }, {});
+      if (call === "release") {
+        // All but the first: with its last session, onnxruntime-web drops the shaders that it compiled.
+        for (const one of sessions.splice(1)) await one.release();
+        return encode({}, {});
+      }
       if (call in others) return encode(others[call](), {});
       return encode({}, await sessions[session].run(tensors));
     } catch (error) {
