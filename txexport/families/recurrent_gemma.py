@@ -130,7 +130,8 @@ def table(spec: EncoderSpec | DecoderSpec) -> Table:
 
 def _gate(ours: str, source: str, spec: RgLruSpec) -> Rules:
     """The blocks of a gate, which the checkpoint has in one tensor."""
-    count, rules = spec.num_blocks, {}
+    rules: Rules = {}
+    count = spec.num_blocks
     for number in range(count):
         block = f"{ours}.groups.{number}" if count > 1 else ours
         rules[f"{block}.weight"] = Take(f"{source}_weight", transpose=True, expert=number, experts=count)
