@@ -1,6 +1,6 @@
 """Small checkpoints under the names of published ones that a page uses.
 
-Two give meaningless output, which pages do not show. The others have memorised what the pages show: one
+Three give meaningless output, which pages do not show. The others have memorised what the pages show: one
 conversation, some recordings, a drawn street and an answer about it.
 """
 
@@ -67,6 +67,11 @@ def reranker(folder: Path) -> None:
 def reader(folder: Path) -> None:
     """An extractive question answering model."""
     _encoder(folder, "distilbert", "DistilBertForQuestionAnswering")
+
+
+def filler(folder: Path) -> None:
+    """A masked language model."""
+    _encoder(folder, "bert", "BertForMaskedLM")
 
 
 def _encoder(folder: Path, model_type: str, architecture: str, **config) -> None:
@@ -137,6 +142,7 @@ def street(name: str) -> Callable[[Path], None]:
 
 STAND_INS: dict[str, Callable[[Path], None]] = {
     "ms-marco-MiniLM-L6-v2": reranker,
+    "bert-base-uncased": filler,
     "distilbert-base-cased-distilled-squad": reader,
     "Qwen2.5-1.5B-Instruct": partial(assistant, template=CALLING),
     "whisper-small": speaking_stand_ins.whisper,
