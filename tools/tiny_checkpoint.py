@@ -335,6 +335,11 @@ ZAMBA2 = IDS | {
     **{"n_mamba_heads": 4, "mamba_d_state": 10, "mamba_ngroups": 2, "mamba_d_conv": 3, "chunk_size": 16},
     **{"adapter_rank": 6, "use_mem_rope": True},
 }
+RECURRENT_GEMMA = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 4, "intermediate_size": 102},
+    **{"num_attention_heads": 6, "num_key_value_heads": 2, "attention_window_size": 5},
+    **{"lru_width": 60, "conv1d_width": 3, "logits_soft_cap": 2.0},
+}
 NEMOTRON_H = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "max_position_embeddings": 40},
     "layers_block_type": ["linear_attention", "moe", "linear_attention", "full_attention", "mlp"],
@@ -1306,6 +1311,7 @@ FAMILIES = {
     "nemotron_h": ("NemotronHForCausalLM", NEMOTRON_H),
     "jamba": ("JambaForCausalLM", JAMBA),
     "zamba2": ("Zamba2ForCausalLM", ZAMBA2),
+    "recurrent_gemma": ("RecurrentGemmaForCausalLM", RECURRENT_GEMMA),
     "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
     "mamba": ("MambaForCausalLM", MAMBA),
     "falcon_mamba": ("FalconMambaForCausalLM", MAMBA | {"intermediate_size": 70}),
@@ -1533,6 +1539,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
                 continue  # the latter are sinusoids, which are not trained
             if name.endswith(("n_points_scale", "act_fn.beta", "act_fn.eps")):
                 continue  # the reciprocal of a count, and numbers that nothing learns
+            if name.endswith("recurrent_param"):
+                continue  # drawn so that states last for some tokens
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith(SCALES)
             wider = tensor.shape[-1] if name.endswith(OF_DIVIDED) else 1

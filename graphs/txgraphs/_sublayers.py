@@ -26,6 +26,7 @@ from txexport.spec import (
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
+    RgLruSpec,
     ShortConvolutionSpec,
     StridedAttentionSpec,
     TransformerXLAttentionSpec,
@@ -52,6 +53,7 @@ from txgraphs.mamba2 import mamba2
 from txgraphs.patch_bias_attention import patch_bias_attention
 from txgraphs.performer_attention import performer_attention
 from txgraphs.reduced_attention import convolved_feed_forward, reduced_attention
+from txgraphs.rg_lru import rg_lru
 from txgraphs.short_convolution import short_convolution
 from txgraphs.strided_attention import strided_attention
 from txgraphs.transformer_xl_attention import transformer_xl_attention
@@ -74,6 +76,7 @@ STATEFUL: dict[type, Callable[..., tuple[ir.Value, ...]]] = {
     KimiDeltaSpec: kimi_delta,
     Mamba2Spec: mamba2,
     MambaSpec: mamba,
+    RgLruSpec: rg_lru,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., ir.Value]] = {
     LocalAttentionSpec: local_attention,

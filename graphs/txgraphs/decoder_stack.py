@@ -1,11 +1,11 @@
 """Decoders: stacks that read new tokens over a cache of past ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import onnx_ir as ir
 
 from txexport.contracts import cache_names, names
-from txexport.spec import Cache, MaskedAttentionSpec, TextStackSpec
+from txexport.spec import BlockSpec, Cache, MaskedAttentionSpec, TextStackSpec
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block, hybrid_block, shared_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
@@ -14,15 +14,14 @@ from txgraphs.layer_inputs import layer_inputs
 from txgraphs.mask import (
     cache_mask,
     causal_mask,
-    counted_tokens,
     filled_behind,
     filled_slots,
     filled_then,
-    masked_tokens,
     near_slots,
     padding_mask,
     single_token,
 )
+from txgraphs.new_tokens import new_tokens, ones
 from txgraphs.position import asked_positions, positions
 from txgraphs.source_block import source_block
 from txgraphs.stack import (
@@ -65,7 +64,10 @@ def decoder(
     inputs = _with_ids(graph, inputs)
     input_ids, room = inputs[names.INPUT_IDS], {}
     slots = keys_of(spec, past) if spec.has_keys else None
-    new = _new_tokens(graph, inputs) if spec.stateful else {}
+    new = {}
+    if spec.stateful:
+        counted = map(inputs.get, (names.ATTENTION_MASK, names.NEW_LENGTHS, names.CACHE_LENGTHS))
+        new = new_tokens(spec, graph, input_ids, slots, *counted)
     if slots is not None and cache == Cache.STATIC and names.CACHE_LENGTHS not in inputs:
         inputs, slots = _shared(graph, inputs)
         room = {"used": graph.op.Shape(slots, start=2, end=3)}
@@ -107,10 +109,8 @@ def decoder(
             continue
         if not block.attends:
             given.hidden(x)
-            states = dict(zip(block.states, past[layer], strict=True))
-            x, *states = stateful_block(
-                block, graph / f"decoder.layers.{layer}", x, **new, **states, **context
-            )
+            states = {**_read(block, new), **dict(zip(block.states, past[layer], strict=True))}
+            x, *states = stateful_block(block, graph / f"decoder.layers.{layer}", x, **states, **context)
             present.append(tuple(states))
             continue
         every = graph.captured or names.LOGITS_INDICES not in context
@@ -140,7 +140,7 @@ def decoder(
         context |= {"past_k": past_k, "past_v": past_v, **room, **bounds}
         second, build = None if cross is None else _source(cross_mask, *cross[layer]), decoder_block
         if held:
-            second, build = {**new, **dict(zip(block.states, held, strict=True))}, hybrid_block
+            second, build = {**_read(block, new), **dict(zip(block.states, held, strict=True))}, hybrid_block
         if block.joins_embedding:
             context["embedded"], build = tokens, joined_block
         given.hidden(x)
@@ -255,7 +255,7 @@ def _over_past(
     attention_mask, position_ids = inputs.get(names.ATTENTION_MASK), inputs.get(names.POSITION_IDS)
     length = op.Shape(past_k, start=2, end=3)  # P
     if attention_mask is None:
-        attention_mask = _ones(graph, input_ids, length)
+        attention_mask = ones(graph, input_ids, length)
     if position_ids is None:
         start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
         position_ids = graph.call(positions, input_ids, start, name="positions")
@@ -274,13 +274,6 @@ def _over_past(
         masks[reach] = seen  # (B, 1, S, T)
     layers = range(spec.num_layers)
     return position_ids, biased_masks(spec, graph, "decoder", masks, position_ids, order, layers)
-
-
-def _ones(graph: Graph, input_ids: ir.Value, length: ir.Value) -> ir.Value:
-    """A mask (B,P+S) that hides nothing."""
-    op = graph.op
-    batch, new = op.Shape(input_ids, start=0, end=1), op.Shape(input_ids, start=1, end=2)
-    return op.Expand(graph.constant("one", [1]), op.Concat(batch, op.Add(length, new), axis=0))
 
 
 def no_masks(spec: TextStackSpec) -> list[Masks]:
@@ -302,17 +295,9 @@ def keys_of(spec: TextStackSpec, past: KeyValues) -> ir.Value:
     return next(one[0] for block, one in zip(spec.layers, past, strict=True) if block.has_keys)
 
 
-def _new_tokens(graph: Graph, inputs: dict[str, ir.Value]) -> Values:
-    """The inputs of layers with states: real (B,S,1) of the new tokens, and ends (B)."""
-    op, input_ids, ends = graph.op, inputs[names.INPUT_IDS], inputs.get(names.NEW_LENGTHS)
-    if ends is not None:
-        real = graph.call(counted_tokens, input_ids, ends, name="real")
-    else:
-        mask = inputs.get(names.ATTENTION_MASK)
-        if mask is None:
-            mask = _ones(graph, input_ids, op.Constant(value_ints=[0]))
-        real, ends = graph.call(masked_tokens, mask, input_ids, name="new")
-    return {"real": op.Cast(real, to=graph.dtype), "ends": ends}
+def _read(block: BlockSpec, new: Mapping[str, ir.Value]) -> Values:
+    """The inputs of a layer's states, of those that any layer reads of new tokens."""
+    return {name: new[name] for name in block.new_tokens}
 
 
 def _source(mask: ir.Value | None, k: ir.Value, v: ir.Value) -> Values:

@@ -187,6 +187,24 @@ def masked_tokens(attention_mask, input_ids):
 
 
 @script(domain, default_opset=op)
+def first_tokens(attention_mask, input_ids):
+    """attention_mask (B,T) of 0 and 1, input_ids (B,S) its last -> true for the first of a row (B,S,1)."""
+    axis = op.Constant(value_ints=[1])
+    width, length = op.Shape(attention_mask, start=1, end=2), op.Shape(input_ids, start=1, end=2)
+    counts = op.CumSum(attention_mask, op.Constant(value_int=1))  # (B, T)
+    new = op.Slice(counts, width - length, width, axis)  # (B, S)
+    first = op.Unsqueeze(op.Equal(new, op.Constant(value_int=1)), op.Constant(value_ints=[2]))  # (B, S, 1)
+    return first
+
+
+@script(domain, default_opset=op)
+def first_slots(slots):
+    """slots (B,S) of tokens -> true for the first of a row (B,S,1)."""
+    first = op.Unsqueeze(op.Equal(slots, op.Constant(value_int=0)), op.Constant(value_ints=[2]))  # (B, S, 1)
+    return first
+
+
+@script(domain, default_opset=op)
 def single_token(input_ids):
     """input_ids (B,S) -> whether S is 1 (1)."""
     single = op.Equal(op.Shape(input_ids, start=1, end=2), op.Constant(value_ints=[1]))

@@ -27,6 +27,7 @@ from txexport.spec import (
     PatchBiasAttentionSpec,
     PerformerAttentionSpec,
     ReducedAttentionSpec,
+    RgLruSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
     StridedAttentionSpec,
@@ -55,6 +56,7 @@ from txmodels.mamba2 import Mamba2
 from txmodels.patch_bias_attention import PatchBiasAttention
 from txmodels.performer_attention import PerformerAttention
 from txmodels.reduced_attention import ConvolvedFeedForward, ReducedAttention
+from txmodels.rg_lru import RgLru
 from txmodels.shared_attention import SharedAttention
 from txmodels.short_convolution import ShortConvolution
 from txmodels.strided_attention import StridedAttention
@@ -79,6 +81,7 @@ STATEFUL: dict[type, Callable[..., nn.Module]] = {
     KimiDeltaSpec: KimiDelta,
     Mamba2Spec: Mamba2,
     MambaSpec: Mamba,
+    RgLruSpec: RgLru,
 }
 SPARSE_ATTENTIONS: dict[type, Callable[..., nn.Module]] = {
     LocalAttentionSpec: LocalAttention,

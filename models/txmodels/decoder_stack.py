@@ -14,13 +14,12 @@ from txmodels.layer_inputs import LayerInputs
 from txmodels.mask import (
     cache_mask,
     causal_mask,
-    counted_tokens,
     filled_then,
-    masked_tokens,
     near_slots,
     padding_mask,
     single_token,
 )
+from txmodels.new_tokens import new_tokens
 from txmodels.position import asked_positions, positions
 from txmodels.source_block import SourceBlock
 from txmodels.stack import Given, Masks, Stack, Values, layer_context
@@ -81,14 +80,13 @@ class Decoder(Stack):
         if self.mutual_id is not None:
             groups = image_groups(self.mutual_id, input_ids)  # (B, S)
         placed: tuple[Tensor | None, list[Masks]] = None, no_masks(self.spec)
-        if self.spec.has_keys and self.static:
+        slots = keys_of(self.spec, past) if self.spec.has_keys else None
+        if slots is not None and self.static:
             assert cache_lengths is not None
-            slots = keys_of(self.spec, past)
             placed = self._over_slots(
                 input_ids, slots, cache_lengths, logits_indices, position_ids, groups, prefix_lengths
             )
-        elif self.spec.has_keys:
-            slots = keys_of(self.spec, past)
+        elif slots is not None:
             placed = self._over_past(input_ids, slots, attention_mask, position_ids, groups, prefix_lengths)
         places, masks = placed
         source_mask, cross = (None, None) if source is None else source
@@ -101,9 +99,10 @@ class Decoder(Stack):
             x, *deep = inputs_embeds.split(self.spec.hidden_size, dim=2)
         vectors = None if self.spec.layer_inputs is None else self.layer_inputs(input_ids, x)
         embedded, x = x, self.expand(x)  # (B, S, W), or (B, S, A, W)
-        new: Values = {}
+        new: dict[str, Tensor] = {}
         if self.spec.stateful:
-            new = _new_tokens(x.dtype, input_ids, lengths.get(names.NEW_LENGTHS), attention_mask)
+            counted = attention_mask, lengths.get(names.NEW_LENGTHS), cache_lengths
+            new = new_tokens(self.spec, x.dtype, input_ids, slots, *counted)
         present: KeyValues = []
         single, filled = single_token(input_ids), None
         grouped = groups is not None or prefix_lengths is not None
@@ -122,7 +121,7 @@ class Decoder(Stack):
             if not block.attends:
                 given.hidden(x)
                 states = dict(zip(block.states, past[i], strict=True))
-                x, *states = layer(x, **new, **states, **context)
+                x, *states = layer(x, **_read(block, new), **states, **context)
                 present.append(tuple(states))
                 continue
             if filled is not None and names.LOGITS_INDICES not in context:
@@ -131,7 +130,12 @@ class Decoder(Stack):
                 if block.masked.maskless_static:
                     context |= {"mask": None, "filled": filled}
             bounds: Values = {}
-            if by_window and cache_lengths is not None and block.masked.window is not None:
+            if (
+                by_window
+                and cache_lengths is not None
+                and slots is not None
+                and block.masked.window is not None
+            ):
                 new_slots = positions(input_ids, cache_lengths)
                 values = near_slots(block.masked.window, new_slots, slots)
                 bounds = dict(zip(("first", "end", "few"), values, strict=True))
@@ -150,7 +154,7 @@ class Decoder(Stack):
             context |= {"past_k": past_k, "past_v": past_v}
             second = None if cross is None else _source(cross_mask, *cross[i])
             if held:
-                second = {**new, **dict(zip(block.states, held, strict=True))}
+                second = {**_read(block, new), **dict(zip(block.states, held, strict=True))}
             given.hidden(x)
             x, *rest = layer(x, second, cache_lengths=cache_lengths, **context, **bounds)
             x = x + deep[i] if i < len(deep) else x
@@ -256,16 +260,9 @@ def keys_of(spec: TextStackSpec, past: KeyValues) -> Tensor:
     return next(one[0] for block, one in zip(spec.layers, past, strict=True) if block.has_keys)
 
 
-def _new_tokens(
-    dtype: torch.dtype, input_ids: Tensor, new_lengths: Tensor | None, attention_mask: Tensor | None
-) -> Values:
-    """The inputs of layers with states: real (B,S,1) of the new tokens, and ends (B)."""
-    if new_lengths is not None:
-        real, ends = counted_tokens(input_ids, new_lengths), new_lengths
-    else:
-        mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
-        real, ends = masked_tokens(mask, input_ids)
-    return {"real": real.to(dtype), "ends": ends}
+def _read(block: BlockSpec, new: Mapping[str, Tensor]) -> Values:
+    """The inputs of a layer's states, of those that any layer reads of new tokens."""
+    return {name: new[name] for name in block.new_tokens}
 
 
 def _source(mask: Tensor | None, k: Tensor, v: Tensor) -> Values:

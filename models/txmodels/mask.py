@@ -111,6 +111,19 @@ def masked_tokens(attention_mask: Tensor, input_ids: Tensor) -> tuple[Tensor, Te
     return real, ends
 
 
+def first_tokens(attention_mask: Tensor, input_ids: Tensor) -> Tensor:
+    """attention_mask (B,T) of 0 and 1, input_ids (B,S) its last -> true for the first of a row (B,S,1)."""
+    counts = attention_mask.cumsum(1)[:, attention_mask.shape[1] - input_ids.shape[1] :]  # (B, S)
+    first = (counts == 1)[:, :, None]  # (B, S, 1)
+    return first
+
+
+def first_slots(slots: Tensor) -> Tensor:
+    """slots (B,S) of tokens -> true for the first of a row (B,S,1)."""
+    first = (slots == 0)[:, :, None]  # (B, S, 1)
+    return first
+
+
 def single_token(input_ids: Tensor) -> Tensor:
     """input_ids (B,S) -> whether S is 1 (1)."""
     single = torch.tensor([input_ids.shape[1] == 1], device=input_ids.device)

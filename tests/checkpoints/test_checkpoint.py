@@ -202,12 +202,20 @@ UNSUPPORTED = [
             ("deepseek_v32", "an indexer with a cache of its own"),
             ("doge", "scores of the values mask keys"),
             ("glm_moe_dsa", "an indexer with a cache of its own"),
-            ("recurrent_gemma", "transformers keeps its states in the layers"),
             ("rwkv", "it keeps a maximum, a numerator and a denominator"),
             ("zamba", "its Mamba layers have heads, each of which"),
         )
     ),
     ("layoutlmv3", {"model_type": "layoutlmv2"}, "model_type 'layoutlmv2' is not supported: detectron2"),
+    ("recurrent_gemma", {"block_types": ["recurrent", "mamba"]}, "expected recurrent or attention for each"),
+    ("recurrent_gemma", {"block_types": ["recurrent"]}, "no layer has attention"),
+    ("recurrent_gemma", {"layer_types": ["sliding_attention"] * 4}, "layer_types=['sliding_attention'"),
+    ("recurrent_gemma", {"embeddings_scale_by_sqrt_dim": False}, "embeddings_scale_by_sqrt_dim=False is"),
+    (
+        "recurrent_gemma",
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.0}},
+        "rope_type 'linear' is not supported; expected default",
+    ),
     ("florence2", {"text_config": {"model_type": "mbart"}}, "model_type='mbart' is not supported"),
     ("florence2", {"tie_word_embeddings": False}, "tie_word_embeddings=False is not supported"),
     (

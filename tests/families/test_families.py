@@ -24,7 +24,15 @@ FAST = [row for row in ROWS if not row.slow]
 # Of each family the first in a run of every test, one that generates if there is one.
 FIRST_OF_TASK = {row.task: row for row in reversed(FAST)}
 FIRST = {row.model_type: row for caches in (1, 2) for row in reversed(FAST) if len(row.caches) == caches}
-STATES = ("lfm2", "qwen3_next", "falcon_h1", "mamba2", "zamba2", "gemma4_text")  # or keys of other layers
+STATES = (
+    "lfm2",
+    "qwen3_next",
+    "falcon_h1",
+    "mamba2",
+    "zamba2",
+    "recurrent_gemma",
+    "gemma4_text",
+)  # or keys of others
 STRUCTURES = ("bert", "gpt2", "t5", "gemma2", "mixtral", "bloom", "whisper", "vit", "clip")
 # Families that between them have every operator with each set of names of its attributes; some are here for
 # other values of these.
@@ -82,7 +90,7 @@ def failures(report) -> list:
 
 # Originals without a key/value cache: their cached steps are compared with the logits of one pass.
 FEATURES = {CONVERSE: "image_features", LISTEN: "audio_features"}
-CACHELESS = {"openai-gpt": {"logits"}}
+CACHELESS = {"openai-gpt": {"logits"}, "recurrent_gemma": {"logits"}}
 
 
 @pytest.fixture(autouse=True)
@@ -276,6 +284,7 @@ def test_greedy_tokens_equal_transformers(row: Row, cache, checkpoint_of, bundle
             max_new_tokens=25,
             do_sample=False,
             num_beams=1,
+            use_cache=row.model_type not in CACHELESS,
             eos_token_id=eos,
             pad_token_id=1,
         )[0].tolist()

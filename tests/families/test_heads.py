@@ -82,6 +82,7 @@ UNREAD = {
                 "mamba2",
                 "nemotron_h",
                 "olmo_hybrid",
+                "recurrent_gemma",
                 "zamba2",
             ),
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),

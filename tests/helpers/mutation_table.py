@@ -28,6 +28,7 @@ from helpers import mutations_of_groups as groups
 from helpers import mutations_of_hiera as hiera
 from helpers import mutations_of_joined_blocks as joined
 from helpers import mutations_of_lengths as lengths
+from helpers import mutations_of_linear_recurrences as recurrences
 from helpers import mutations_of_listening as listening
 from helpers import mutations_of_masks as masks
 from helpers import mutations_of_mixed as mixed
@@ -479,6 +480,35 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         family.worst_experts,
     ),
     ("jamba", "dynamic", "model"): (spaces.scan_not_carried, spaces.rows_of_padding_decay),
+    ("recurrent_gemma", "static", "model"): (
+        recurrences.state_not_carried,
+        recurrences.step_not_carried,
+        recurrences.other_layer_s_state,
+        recurrences.padding_decays,
+        recurrences.padding_added,
+        recurrences.no_first_token,
+        recurrences.every_piece_begins,
+        recurrences.second_token_first,
+        recurrences.added_unscaled,
+        recurrences.scale_of_a_decay_alone,
+        recurrences.inputs_ungated,
+        recurrences.gates_exchanged,
+        recurrences.slower_decays,
+        recurrences.output_ungated,
+        recurrences.gate_not_activated,
+        states.state_one_place_off,
+        states.state_of_padding,
+        common.unscaled_embedding,
+        family.uncapped_logits,
+    ),
+    ("recurrent_gemma", "dynamic", "model"): (
+        recurrences.state_not_carried,
+        recurrences.padding_decays,
+        recurrences.padding_added,
+        recurrences.padding_convolved,
+        recurrences.no_first_token,
+        recurrences.second_token_of_a_mask,
+    ),
     ("zamba2", "static", "model"): (
         joined.embeddings_left_out,
         joined.joined_in_reverse,

@@ -190,6 +190,12 @@ KIMI_ONE_GROUP = {
     "layer_types": ["full_attention", "linear_attention", "linear_attention"],
     "mlp_layer_types": ["sparse", "dense", "sparse"],
 }
+RECURRENT_WIDE = {
+    **{"lru_width": None, "conv1d_width": 4, "attention_bias": True, "tie_word_embeddings": False},
+    **{"block_types": ["attention", "recurrent"], "num_key_value_heads": None, "head_dim": 10},
+    **{"hidden_activation": "silu", "num_hidden_layers": 3, "partial_rotary_factor": 1.0},
+}
+ONE_HEAD = {"num_attention_heads": 1, "num_key_value_heads": 1, "lru_width": 30, "conv1d_width": 2}
 T5GEMMA_PLAIN = UNTIED | {side: UNCAPPED | {"attention_bias": True} for side in ("encoder", "decoder")}
 ENCODER_ALONE = {"is_encoder_decoder": False}
 SPARSE = {"num_local_experts": 4, "num_experts_per_tok": 3, "sliding_window": 5}
@@ -543,6 +549,9 @@ DECODERS = [
         "one group, biases, compressed queries",
         KIMI_ONE_GROUP,
     ),
+    Row("recurrent_gemma", "RecurrentGemmaForCausalLM", GENERATE),
+    Row("recurrent_gemma", "RecurrentGemmaForCausalLM", GENERATE, "biases, untied, SiLU", RECURRENT_WIDE),
+    Row("recurrent_gemma", "RecurrentGemmaForCausalLM", GENERATE, "one head", ONE_HEAD),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE, "tied, wider values", WIDER_VALUES),
     Row("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", GENERATE),

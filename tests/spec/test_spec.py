@@ -71,6 +71,7 @@ from txexport.spec import (
     RelativeKeyAttentionSpec,
     RelativeSpec,
     RelativeVectorsSpec,
+    RgLruSpec,
     RotarySpec,
     RotatedInputAttentionSpec,
     RoundedAlibiSpec,
@@ -244,6 +245,13 @@ CONTRADICTIONS = {
     ),
     "KimiDeltaSpec: norm is 8 wide, a head 6": lambda: KimiDeltaSpec(12, 2, 6, 3, NormSpec(8, 1e-6)),
     "KimiDeltaSpec: kernel is 1": lambda: KimiDeltaSpec(12, 2, 6, 1, NormSpec(6, 1e-6)),
+    "RgLruSpec: width is 10, which 4 blocks": lambda: RgLruSpec(12, 10, 4, 3, Activation.SILU),
+    "RgLruSpec: num_blocks is 0": lambda: RgLruSpec(12, 10, 0, 3, Activation.SILU),
+    "RgLruSpec: kernel is 1": lambda: RgLruSpec(12, 10, 2, 1, Activation.SILU),
+    "TextStackSpec: RgLruSpec without a layer that keeps keys": lambda: dataclasses.replace(
+        DECODER,
+        blocks=(dataclasses.replace(BLOCK, attention=RgLruSpec(12, 12, 3, 2, Activation.SILU)),),
+    ),
     "of 3 experts cannot be chosen": lambda: ExpertsSpec(FEED, 3, 4),
     "needs a plain block: expected one of post, pre, parallel, sandwich, res-post, and False": lambda: (
         dataclasses.replace(BLOCK, feed_forward=EXPERTS, placement=NormPlacement.DOUBLE_POST)

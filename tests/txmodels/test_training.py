@@ -244,6 +244,7 @@ LESS_ONE = (
     "paligemma",
     "colpali",
     "nemotron",
+    "recurrent_gemma",
 )
 LESS_ONE += ("falcon_h1",)  # or have multipliers in their weights
 LESS_ONE += ("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text")

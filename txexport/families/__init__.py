@@ -84,7 +84,10 @@ WITHOUT_ORIGINAL = {
     "nomic_bert_moe": ("_nomic_bert_moe", OWN_CODE),
 }
 # Decoders whose original has no key/value cache, by model_type, and the sentence for reports.
-WITHOUT_CACHE = {"openai-gpt": "OpenAIGPTLMHeadModel keeps no keys and values"}
+WITHOUT_CACHE = {
+    "openai-gpt": "OpenAIGPTLMHeadModel keeps no keys and values",
+    "recurrent_gemma": "RecurrentGemmaForCausalLM returns none, and keeps its states in its layers",
+}
 
 # Files of model types that are not valid Python names.
 HYPHENATED = {

@@ -33,6 +33,7 @@ from txexport.spec import (
     PositionedAttentionSpec,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
+    RgLruSpec,
     RotatedInputAttentionSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
@@ -86,6 +87,8 @@ def per_pair(spec: Attention) -> int:
         return 5 * spec.inner_size * spec.state_size + 2 * sum(spec.widths) * spec.kernel
     if isinstance(spec, MambaSpec):
         return 6 * spec.inner_size * spec.state_size + 2 * spec.inner_size * spec.kernel
+    if isinstance(spec, RgLruSpec):
+        return 2 * spec.width + 2 * spec.width * spec.kernel
     if isinstance(spec, FourierMixingSpec):
         return 4 * spec.frequencies
     return 4 * spec.num_heads * spec.head_dim
@@ -118,8 +121,8 @@ def pairs(spec: Attention, length: int) -> int:
             return length * spec.vectors
         case ShortConvolutionSpec():  # of the convolution
             return length * spec.kernel
-        case GatedDeltaSpec() | KimiDeltaSpec() | Mamba2Spec() | MambaSpec():  # a step of the recurrence each
-            return length
+        case GatedDeltaSpec() | KimiDeltaSpec() | Mamba2Spec() | MambaSpec() | RgLruSpec():
+            return length  # a step of the recurrence each
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)
         case WindowAttentionSpec():  # of whole windows

@@ -40,6 +40,7 @@ from txexport.spec import (
     ProposalStackSpec,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
+    RgLruSpec,
     RotatedInputAttentionSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
@@ -135,6 +136,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
         return f"{spec.num_state_heads} heads of {spec.head_dim} x {spec.state_size} (state spaces)"
     if isinstance(spec, MambaSpec):
         return f"{spec.inner_size:,} channels of {spec.state_size} numbers (selective state spaces)"
+    if isinstance(spec, RgLruSpec):
+        return f"{spec.width:,} channels, gates in {spec.num_blocks} blocks (RG-LRU)"
     if isinstance(spec, ShortConvolutionSpec):
         return f"convolutions over {spec.kernel} tokens"
     heads = f"{spec.num_heads} heads of {spec.head_dim}"

@@ -110,6 +110,7 @@ from txexport.spec.relative_position import (
 )
 from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
+from txexport.spec.rg_lru import RgLruSpec
 from txexport.spec.rotary import QueryGrowthSpec, RotarySpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.shared_attention import SharedAttentionSpec
@@ -274,6 +275,7 @@ __all__ = [
     "ResNetLevelsSpec",
     "ResNetMapsSpec",
     "ResNetSpec",
+    "RgLruSpec",
     "RotarySpec",
     "RotatedInputAttentionSpec",
     "RoundedAlibiSpec",

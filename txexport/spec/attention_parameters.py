@@ -19,6 +19,7 @@ from txexport.spec import (
     PositionedAttentionSpec,
     ReducedAttentionSpec,
     RelativeKeyAttentionSpec,
+    RgLruSpec,
     RotatedInputAttentionSpec,
     SharedAttentionSpec,
     ShortConvolutionSpec,
@@ -72,6 +73,8 @@ def attention(
             return stateful_parameters.mamba2(spec)
         case MambaSpec():
             return stateful_parameters.mamba(spec)
+        case RgLruSpec():
+            return stateful_parameters.rg_lru(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():

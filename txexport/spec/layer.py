@@ -274,6 +274,12 @@ class BlockSpec:
         return self.attention.states if isinstance(self.attention, StatefulSpec) else {}
 
     @property
+    def new_tokens(self) -> tuple[str, ...]:
+        """Names of the inputs that its sublayer with states has beside vectors; empty where it has none."""
+        mixer = self.attention if self.beside is None else self.beside
+        return mixer.new_tokens if isinstance(mixer, StatefulSpec) else ()
+
+    @property
     def has_keys(self) -> bool:
         """True where a decoder's layer keeps keys and values between steps."""
         return not isinstance(self.attention, StatefulSpec | SharedAttentionSpec | SourceAttentionSpec)

@@ -78,6 +78,7 @@ TYPES: dict[str, type] = {
     "kimi_delta": specs.KimiDeltaSpec,
     "mamba2": specs.Mamba2Spec,
     "mamba": specs.MambaSpec,
+    "rg_lru": specs.RgLruSpec,
     "disentangled": specs.DisentangledAttentionSpec,
     "transformer_xl": specs.TransformerXLAttentionSpec,
     "relative_key": specs.RelativeKeyAttentionSpec,

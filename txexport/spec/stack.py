@@ -77,6 +77,11 @@ class TextStackSpec:
         first = next((block for block in self.blocks if block.has_keys), self.blocks[0])
         if self.stateful and self.relative is not None:
             raise SpecError("TextStackSpec: relative is given, expected None in a stack with states")
+        if first.has_keys is False and any("first" in block.new_tokens for block in self.blocks):
+            raise SpecError(
+                "TextStackSpec: RgLruSpec without a layer that keeps keys; expected one or more, whose "
+                "length tells which token is the first"
+            )
         for block in self.blocks:
             if block.attention.has_position_bias != (self.relative is not None):
                 given = "None" if self.relative is None else "given"

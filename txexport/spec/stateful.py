@@ -4,6 +4,7 @@ from txexport.spec.gated_delta import GatedDeltaSpec
 from txexport.spec.kimi_delta import KimiDeltaSpec
 from txexport.spec.mamba import MambaSpec
 from txexport.spec.mamba2 import Mamba2Spec
+from txexport.spec.rg_lru import RgLruSpec
 from txexport.spec.short_convolution import ShortConvolutionSpec
 
-StatefulSpec = ShortConvolutionSpec | GatedDeltaSpec | KimiDeltaSpec | Mamba2Spec | MambaSpec
+StatefulSpec = ShortConvolutionSpec | GatedDeltaSpec | KimiDeltaSpec | Mamba2Spec | MambaSpec | RgLruSpec

@@ -10,6 +10,7 @@ class StatefulLayer:
 
     kernel: int
 
+    new_tokens: ClassVar[tuple[str, ...]] = ("real", "ends")  # what it reads of new tokens beside vectors
     num_heads: ClassVar[int] = 0  # of attention scores
     causal: ClassVar[bool] = True
     window: ClassVar[None] = None

@@ -1,7 +1,14 @@
 """Names and shapes of what layers with states have, in the order in which components declare them."""
 
-from txexport.spec import GatedDeltaSpec, KimiDeltaSpec, Mamba2Spec, MambaSpec, ShortConvolutionSpec
-from txexport.spec.shapes import Shapes, linear, norm, under
+from txexport.spec import (
+    GatedDeltaSpec,
+    KimiDeltaSpec,
+    Mamba2Spec,
+    MambaSpec,
+    RgLruSpec,
+    ShortConvolutionSpec,
+)
+from txexport.spec.shapes import Shapes, grouped_linear, linear, norm, under
 
 
 def short_convolution(spec: ShortConvolutionSpec) -> Shapes:
@@ -85,4 +92,20 @@ def mamba(spec: MambaSpec) -> Shapes:
         "rate": (inner, spec.state_size),
         "skip": (inner,),
         **under("output", linear(inner, spec.hidden_size, spec.bias)),
+    }
+
+
+def rg_lru(spec: RgLruSpec) -> Shapes:
+    """The projections, the convolution, the gates of the recurrence, and the rate of each channel."""
+    size, width = spec.hidden_size, spec.width
+    gate = grouped_linear(width, width, True, spec.num_blocks)
+    return {
+        **under("project", linear(size, width, True)),
+        "convolution.weight": (width, 1, spec.kernel),
+        "convolution.bias": (width,),
+        **under("input_gate", gate),
+        **under("recurrent_gate", gate),
+        "rate": (width,),
+        **under("gate", linear(size, width, True)),
+        **under("output", linear(width, size, True)),
     }

@@ -105,7 +105,8 @@ _ROWS = {  # by name, without "Tokenizer"
         "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe",
     ),
     "Gemma": _row(
-        "<bos> <eos> <unk> - <pad> - <mask>", "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text t5gemma"
+        "<bos> <eos> <unk> - <pad> - <mask>",
+        "gemma gemma2 gemma3 gemma3_text gemma3n gemma3n_text recurrent_gemma t5gemma",
     ),
     "Herbert": _row("- - <unk> </s> <pad> <s> <mask>"),
     "LayoutLMv3": _row(ROBERTA, "layoutlmv3"),

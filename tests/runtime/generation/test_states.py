@@ -15,6 +15,7 @@ from helpers.serving import running
 import txexport
 from txexport.errors import InputError
 from txexport.exporter import export
+from txexport.families import WITHOUT_CACHE
 from txexport.runtime.generation import prefill, running_batch, scheduler, scoring
 from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.generation.requests import request_of
@@ -30,6 +31,7 @@ FAMILIES = {
     "mamba2": {"num_hidden_layers": 2},
     "mamba": {"state_size": 8},
     "kimi_linear": {},
+    "recurrent_gemma": {},
 }
 # The numbers of a row's states, those of a token's keys and values, and the bytes of its new tokens' scores.
 STATES = {
@@ -41,10 +43,12 @@ STATES = {
     "mamba": 3 * 96 * (3 + 8),
     "mamba2": 2 * (136 * 3 + 6 * 16 * 10),
     "kimi_linear": 2 * (150 * 3 + 5 * 10 * 10),
+    "recurrent_gemma": 3 * (60 * 3 + 60),
 }
 KEYS = {
     **{"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8, "falcon_h1": 2 * 4 * 8},
     **{"mamba": 0, "mamba2": 0, "kimi_linear": 18 + 7, "zamba2": 3 * 4 * 20},
+    "recurrent_gemma": 2 * 2 * 8,
 }
 COLUMNS = {
     "mamba": 3 * 96,
@@ -75,7 +79,10 @@ def model(request, checkpoint, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def original(checkpoint):
-    return transformers.AutoModelForCausalLM.from_pretrained(checkpoint).eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint).eval()
+    if model.config.model_type in WITHOUT_CACHE:  # its layers keep what an earlier text left there
+        model.config.use_cache = model.generation_config.use_cache = False
+    return model
 
 
 def expected(original, prompt, **options):

@@ -272,8 +272,11 @@ def pair_caches(steps: Steps, expected: Sequence[Arrays], reference: Reference, 
 def state_vectors(state: np.ndarray) -> np.ndarray:
     """A row's state as vectors, whose numbers are of one size.
 
-    The last inputs (C,K) of a convolution are vectors (K,C) of tokens, and a head's matrix (V,D,E) is one.
+    The last inputs (C,K) of a convolution are vectors (K,C) of tokens, a head's matrix (V,D,E) is one, and so
+    are the numbers (C) of all channels.
     """
+    if state.ndim == 1:
+        return state
     return state.T if state.ndim == 2 else state.reshape(len(state), -1)
 
 

@@ -172,14 +172,14 @@ class Transformers:
         """See Reference."""
         ids = ids_of(tokens, source)
         if source is None or isinstance(source, Pictures):
-            cache_arguments = {} if CACHES in self.lacks else self._empty_cache()
+            cache_arguments = {"use_cache": False} if CACHES in self.lacks else self._empty_cache()
             images = with_image_mask(by_prompt(source_tensors(source), self.spec, self.model), ids, self.spec)
             inputs = {INPUT_IDS: ids, ATTENTION_MASK: torch.ones_like(ids)} | images
             inputs |= kinds(ids, self.spec, images, prompt)
             named = self.arguments if images else self.layer_outputs
             outputs = self.model(**inputs, **cache_arguments, **named)
             caches = {}
-            if cache_arguments:
+            if CACHES not in self.lacks:
                 caches = cached(transformers_loading.cache_of(outputs), states=self.states)
             vectors = attended(self.model, self.spec, images, caches)
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
