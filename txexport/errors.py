@@ -88,8 +88,8 @@ def _start(value: object, depth: int = 4) -> object:
 
 def first_line(error: BaseException) -> str:
     """The first line with text of an error's message, with the next after a colon, or else its type."""
-    first, *others = str(error).strip().splitlines() or [type(error).__name__]
-    return f"{first.rstrip()} {others[0].strip()}" if others and first.rstrip().endswith(":") else first
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
 
 
 def damage(error: Exception) -> str:

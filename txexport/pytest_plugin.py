@@ -47,19 +47,19 @@ class AssertParity:
         from txexport.verification import verify
         from txexport.verification.environment import quiet_references
 
-        quiet_references()
         bundle = bundle_or_folder
         folder = bundle if isinstance(bundle, str | Path) else bundle.folder
         try:
-            report = verify(
-                folder,
-                source=source,
-                adapter=adapter,
-                reference=reference,
-                runtime=runtime,
-                cases=cases,
-                allow_edited=allow_edited,
-            )
+            with quiet_references():
+                report = verify(
+                    folder,
+                    source=source,
+                    adapter=adapter,
+                    reference=reference,
+                    runtime=runtime,
+                    cases=cases,
+                    allow_edited=allow_edited,
+                )
             self._found.append(report.to_dict())
             message = None if report.ok else _message(report)
         except TxexportError as error:

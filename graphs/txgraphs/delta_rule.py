@@ -28,7 +28,7 @@ def delta_rule(
     tokens (3.3): within one, the corrections solve a triangular system. q and k (B,S,V,D), v (B,S,V,E),
     decay and beta (B,S,V,1), state (B,V,D,E) -> y (B,S,V,E), state.
 
-    One token needs no chunks. `verify` looks into functions without branches only: this one holds no more.
+    One token needs no chunks. `verify` compares functions without branches, so each branch is one.
     """
     inputs = q, k, v, decay, beta, state
     single = g.op.Equal(g.op.Shape(q, start=1, end=2), g.op.Constant(value_ints=[1]), name="single")

@@ -26,7 +26,7 @@ def state_space(
     one, a masked product adds what each token has written to later ones. Heads H in G groups that share b and
     c: x (B,S,H,P), b and c (B,S,G,D), steps and decay (B,S,H,1), state (B,H,P,D) -> y (B,S,H,P), state.
 
-    One token needs no chunks. `verify` looks into functions without branches only: this one holds no more.
+    One token needs no chunks. `verify` compares functions without branches, so each branch is one.
     """
     inputs = x, b, c, steps, decay, state
     single = g.op.Equal(g.op.Shape(x, start=1, end=2), g.op.Constant(value_ints=[1]), name="single")

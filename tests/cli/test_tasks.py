@@ -185,10 +185,11 @@ def test_images(bundle_for, tmp_path):
     assert "b.xyz cannot be written" in refusal("detect", *some, "--draw", tmp_path / "b.xyz")
     before = (tmp_path / "a.png").read_bytes()
     assert "would replace an input" in refusal("detect", *some, "--draw", tmp_path / "a.png")
-    assert "would replace an input" in refusal("detect", *some, tmp_path / "b.jpg", "--draw", tmp_path)
+    two = bundle, tmp_path / "a.jpg", tmp_path / "a.png"  # the first would be drawn over the second
+    (tmp_path / "b.jpg").rename(tmp_path / "a.jpg")
+    assert "would replace an input" in refusal("detect", *two, "--draw", tmp_path)
     assert (tmp_path / "a.png").read_bytes() == before
-    folder = tmp_path / "several.png"
-    assert "looks like a file" in refusal("detect", *some, tmp_path / "b.jpg", "--draw", folder)
+    assert "looks like a file" in refusal("detect", *two, "--draw", tmp_path / "several.png")
     processor = transformers.DPTImageProcessorPil(size={"height": 30, "width": 30}, ensure_multiple_of=6)
     bundle = bundle_for("depth_anything", "DepthAnythingForDepthEstimation", processor)
     some = bundle, tmp_path / "a.png"

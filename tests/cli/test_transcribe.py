@@ -276,7 +276,15 @@ def test_an_output_does_not_replace_its_sound(letters, tmp_path):
         code, _, noise = invoke(letters, sound, "--output", tmp_path / name)
         assert code == 2
         assert message in noise
-    assert [path.name for path in tmp_path.iterdir()] == ["a.wav"]
+    listed = tmp_path / "list"
+    listed.write_text(f"{sound}\n")
+    code, _, noise = invoke(letters, "--file", listed, "--format", "text", "--output", sound)
+    assert (code, "would replace an input" in noise) == (2, True)
+    code, _, noise = invoke(letters, "-", "--output", tmp_path / "a.docx", input=raw(9))
+    assert (code, "ends in '.docx'" in noise) == (2, True)
+    assert {path.name for path in tmp_path.iterdir()} == {"a.wav", "list"}
+    assert invoke(letters, sound, "--json", "--output", tmp_path / "a.jsonl")[0] == 0
+    assert json.loads((tmp_path / "a.jsonl").read_text())
     assert sound.read_bytes() == before
 
 

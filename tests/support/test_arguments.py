@@ -57,6 +57,7 @@ def test_numbers_of_numpy_are_numbers(value):
 def test_first_line_of_an_error_has_what_follows_its_colon():
     assert first_line(ValueError("\none\ntwo")) == "one"
     assert first_line(ValueError("one of: \n (1) a file,\n(2) two")) == "one of: (1) a file,"
+    assert first_line(ValueError("one:\n\ntwo\nthree")) == "one: two"
     assert first_line(ValueError("nothing follows:")) == "nothing follows:"
     assert first_line(KeyError()) == "KeyError"
 

@@ -59,9 +59,11 @@ def _steps(model: Model, log: Log) -> dict[str, Any]:
         return log.read()
 
     captures.MOST, most = 0, captures.MOST  # a step as it is without captures
-    events(1)  # what only a first run does
-    step = events(2) - events(1)
-    captures.MOST = most
+    try:
+        events(1)  # what only a first run does
+        step = events(2) - events(1)
+    finally:
+        captures.MOST = most
     Captures.agrees = _replayed  # type: ignore[method-assign]
     later, again = events(NEW), events(NEW)
     if wrong := [line for line in later + again if line.startswith("!")]:

@@ -52,8 +52,7 @@ def attest(
     from txexport.verification.result import exit_code_of
 
     check_report(output)
-    quiet_references()
-    with Console(stderr=True).status("attesting") as status:
+    with quiet_references(), Console(stderr=True).status("attesting") as status:
 
         def show(case: str) -> None:
             status.update(Text(line(f"verifying: {case}")))

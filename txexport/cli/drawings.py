@@ -1,6 +1,6 @@
 """Pictures of images with what a model found in them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,20 @@ PICTURES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff")
 
 
 def drawings(
-    windows: Iterator[list[Answered]], target: Path, single: bool, draw: Callable[[Any, Any], Any]
+    windows: Iterator[list[Answered]],
+    target: Path,
+    texts: Sequence[str],
+    file: Path | None,
+    draw: Callable[[Any, Any], Any],
 ) -> Iterator[list[Answered]]:
     """The windows of answers; `draw` makes a PIL image of each image and its answer before it is shown.
 
-    A `single` image is drawn to the file `target`, others to PNG files of their names in that folder;
-    of two images with one name, the second gets a number. Raises InputError for a file that cannot be
-    written, UsageError for one that is the image, or a folder named as an image.
+    The images are `texts`, or lines of `file`. A single one is drawn to the file `target`, several to PNG
+    files of their names in that folder; of two images with one name, the second gets a number. Raises
+    InputError for a file that cannot be written, UsageError for one that is an image that is read, or for a
+    folder named as an image.
     """
+    single = file is None and len(texts) == 1
     if not single and target.suffix.lower() in PICTURES and not target.is_dir():
         raise click.UsageError(f"several images are drawn into a folder; --draw {target} looks like a file")
     written: set[str] = set()
@@ -30,13 +36,13 @@ def drawings(
         for one, answer in window:
             if isinstance(answer, Exception):
                 continue
-            file = target if single else target / _free(Path(str(one.value)).stem, written)
-            refuse_input("--draw", file, [one.value])
+            picture = target if single else target / _free(Path(str(one.value)).stem, written)
+            refuse_input("--draw", picture, [*texts, one.value])
             try:
-                with replaced(file) as stream:
-                    draw(one.value, answer).save(stream, format=_format(file))
+                with replaced(picture) as stream:
+                    draw(one.value, answer).save(stream, format=_format(picture))
             except (OSError, ValueError) as error:  # Pillow knows no such suffix, or the folder is none
-                raise InputError(f"{file} cannot be written: {first_line(error)}") from None
+                raise InputError(f"{picture} cannot be written: {first_line(error)}") from None
         yield window
 
 

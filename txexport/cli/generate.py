@@ -26,7 +26,7 @@ def _set(context: click.Context, parameter: click.Parameter, pairs: tuple[str, .
             result[name] = json.loads(value)
         except ValueError as error:
             if value[:1] in ("[", "{", '"'):
-                raise click.BadParameter(f"'{pair}' begins as JSON, and is none: {error}") from None
+                raise click.BadParameter(f"{value} is not JSON: {error}; put a text in quotes") from None
             result[name] = value
     return result
 

@@ -78,7 +78,7 @@ def detect(
     """Detect the objects in the image files IMAGES: labels, probabilities and boxes in pixels."""
     windows = answers.ask(inputs.lines(texts, file), "detect", **chosen)
     if draw is not None:
-        windows = drawings(windows, draw, file is None and len(texts) == 1, with_boxes)
+        windows = drawings(windows, draw, texts, file, with_boxes)
     answers.show(
         windows,
         lambda image, objects: {"image": image, "objects": objects},
@@ -106,7 +106,7 @@ def depth(
     """
     windows = answers.ask(inputs.lines(texts, file), "depth", **chosen)
     if draw is not None:
-        windows = drawings(windows, draw, file is None and len(texts) == 1, with_depths)
+        windows = drawings(windows, draw, texts, file, with_depths)
     record = _all_depths if answers.as_json else _range
     answers.show(windows, record, ["image"], ["height", "width", "least", "mean", "greatest"])
 
@@ -169,7 +169,7 @@ def segment(
     """
     windows = answers.ask(inputs.lines(texts, file), "segment", texts=list(described) or None, **chosen)
     if draw is not None:
-        windows = drawings(windows, draw, file is None and len(texts) == 1, with_segments)
+        windows = drawings(windows, draw, texts, file, with_segments)
     record = _masks if answers.as_json else _shares
     first = next(windows, [])
     scored = any(_scored(answer) for _, answer in first)
@@ -279,7 +279,7 @@ def find(
     candidates = inputs.candidates(texts, file)
     windows = answers.ask(Inputs(images, None), "find", candidates, **chosen)
     if draw is not None:
-        windows = drawings(windows, draw, len(images) == 1, with_boxes)
+        windows = drawings(windows, draw, images, None, with_boxes)
     answers.show(
         windows,
         lambda image, objects: {"image": image, "objects": objects},

@@ -55,7 +55,7 @@ def masks(
         [(replace(one, value=one.value[0]), answer) for one, answer in window] for window in windows
     )
     if draw is not None:
-        named = drawings(named, draw, file is None and len(texts) == 1, with_mask)
+        named = drawings(named, draw, texts, file, with_mask)
     record = _scored_masks if answers.as_json else _scored_shares
     answers.show(named, record, ["image"], ["score", "share", "pixels"])
 
@@ -123,7 +123,7 @@ def all_masks(
     """
     windows = answers.ask(inputs.lines(texts, file), "all_masks", **chosen)
     if draw is not None:
-        windows = drawings(windows, draw, file is None and len(texts) == 1, with_masks)
+        windows = drawings(windows, draw, texts, file, with_masks)
     record = _scored_masks if answers.as_json else _scored_shares
     answers.show(windows, record, ["image"], ["score", "share", "pixels"])
 

@@ -139,14 +139,21 @@ def answers(window: int) -> Callable[[Callable], Callable]:
         @dtype
         @functools.wraps(command)
         def run(**options: Any) -> None:
+            read = [options.get("file"), *(options["texts"] if _reads_files() else ())]
             for name in ("output", "draw"):
-                refuse_input(f"--{name}", options.get(name), [*options.get("texts", ()), options.get("file")])
+                refuse_input(f"--{name}", options.get(name), read)
             shared = {field.name: options.pop(field.name) for field in fields(Answers)}
             command(Answers(**shared), **options)
 
         return run
 
     return add
+
+
+def _reads_files() -> bool:
+    """Return whether the arguments of the command are names of files, rather than texts."""
+    arguments = click.get_current_context().command.params
+    return any(one.name == "texts" and one.metavar in ("IMAGES", "SOUNDS") for one in arguments)
 
 
 def refuse_input(option: str, target: Path | None, inputs: Sequence[str | Path | None]) -> None:

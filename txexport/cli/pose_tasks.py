@@ -51,7 +51,7 @@ def pose(
         [(replace(one, value=one.value[0]), answer) for one, answer in window] for window in windows
     )
     if draw is not None:
-        named = drawings(named, draw, file is None and len(texts) == 1, with_poses(answers.out))
+        named = drawings(named, draw, texts, file, with_poses(answers.out))
     record = _poses if answers.as_json else _points
     answers.show(named, record, ["image"], ["box", "label", "score", "x", "y"])
 

@@ -42,15 +42,16 @@ def reported(command: Callable) -> Callable:
         wanted = [(file, reports.check(file)) for file in files]
         if json_file is not None:
             wanted.append((json_file, reports.check(json_file, ".json")))
-        quiet_references()
-        report = command(**options)
+        with quiet_references():
+            report = command(**options)
         try:
             Console(highlight=False, soft_wrap=quiet).print(table.render(report, cases=not quiet))
         except BrokenPipeError:
             discard_output()
-        for file, form in wanted:
-            with contextlib.suppress(BrokenPipeError):  # such as /dev/stdout
-                reports.write(report, file, form)
+        finally:
+            for file, form in wanted:
+                with contextlib.suppress(BrokenPipeError):  # such as /dev/stdout
+                    reports.write(report, file, form)
         sys.exit(report.exit_code)
 
     return run

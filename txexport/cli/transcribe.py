@@ -42,7 +42,13 @@ class Style:
         timed = form in (*SUBTITLES, "json")
         if form is None:
             endings = {ending: name for name, ending in ENDINGS.items()}
-            form = "json" if answers.as_json else endings.get(output.suffix if output else "", "text")
+            ending = output.suffix.lower() if output and not answers.as_json else ""
+            if ending and ending not in endings:
+                expected = ", ".join(endings)
+                raise click.UsageError(
+                    f"--output {output} ends in '{ending}', expected one of {expected}; or give --format"
+                )
+            form = "json" if answers.as_json else endings.get(ending, "text")
             timed = form != "text" and not answers.as_json
         return Style(form, timestamps or ("segment" if timed else None))
 
@@ -142,9 +148,8 @@ def transcribe(
     listed = sounds.listed(inputs.lines(texts, file))
     folders = any(Path(text).is_dir() for text in texts)
     to_file = len(listed) == 1 and not folders and _is_file(output)
-    if to_file and form is None and output is not None and output.suffix not in ENDINGS.values():
-        known = ", ".join(ENDINGS.values())
-        raise click.UsageError(f"--output {output} ends in '{output.suffix}', expected one of {known}")
+    if to_file:
+        options.refuse_input("--output", output, [listed[0].path])
     style = Style.of(answers, form, timestamps, output if to_file else None)
     if output is None:
         several = folders or len(listed) > 1

@@ -13,6 +13,7 @@ from txexport.errors import InputError
 from txexport.support.replaced import replaced
 
 MOST = 1024  # vectors in a table of similarities
+OTHERS = {".csv", ".tsv", ".txt", ".json", ".jsonl", ".npz", ".parquet"}  # formats that are not written
 HEADER = 128  # bytes before the numbers in NumPy's format 1.0, with room for any number of rows
 
 
@@ -21,7 +22,7 @@ def show_vectors(kind: str, windows: Iterator[list[Answered]], answers: Answers,
     if output is not None:
         if answers.as_json:
             raise click.UsageError("give --json or --output, not both")
-        if output.suffix not in ("", ".npy"):
+        if output.suffix.lower() in OTHERS:
             raise click.UsageError(f"--output {output} ends in '{output.suffix}', expected .npy")
         signal.signal(
             signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM)

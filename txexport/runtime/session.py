@@ -59,7 +59,7 @@ class Engine(Protocol):
         outputs: Mapping[str, Value],
         wanted: Sequence[str],
         memory: str,
-        runs: dict[str, Any] | None = None,
+        runs: dict[Any, Any] | None = None,
     ) -> Bound:
         """A function that runs the graph with bound values: it reads `inputs` and writes `outputs`.
 
@@ -79,7 +79,7 @@ class Loan(Protocol):
         ...
 
     @property
-    def runs(self) -> dict[str, Any]:
+    def runs(self) -> dict[Any, Any]:
         """See Engine.bind."""
         ...
 
@@ -91,8 +91,8 @@ class Loan(Protocol):
 class Buffers(Protocol):
     """A device's memory for caches."""
 
-    def borrow(self, shapes: Mapping[str, tuple[int, ...]], kind: type[np.generic]) -> Loan:
-        """Buffers of these shapes and type, with any content, as long as something holds the loan."""
+    def borrow(self, shapes: Mapping[str, tuple[tuple[int, ...], type[np.generic]]]) -> Loan:
+        """Buffers of these shapes and types, with any content, as long as something holds the loan."""
         ...
 
 
@@ -132,7 +132,8 @@ class Session:
 
     `runtime` is the engine's name in errors. `memory` is where values stay between runs: CUDA's memory for
     graphs that run there, otherwise the CPU's, from which ONNX Runtime copies them. `buffers` holds the
-    memory of caches. `moves` copies values within a device's memory; None where that is the CPU's.
+    memory of caches on the CPU. `moves` copies values within a device's memory, and lends it to caches; None
+    where that is the CPU's.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class Session:
         outputs: Mapping[str, Value],
         wanted: Sequence[str],
         memory: str | None = None,
-        runs: dict[str, Any] | None = None,
+        runs: dict[Any, Any] | None = None,
     ) -> Bound:
         """See Engine; `memory` defaults to the session's.
 

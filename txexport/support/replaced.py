@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +15,17 @@ from txexport.support.paths import writing
 def replaced(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file that is renamed to `path` on success, and removed on failure.
 
-    The folder of `path` is made if there is none.
+    The folder of `path` is made if there is none. A link is followed, and a file's permissions stay.
     """
+    path = path.resolve() if path.is_symlink() else path
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with writing(path), draft.open("wb") as stream:
             yield stream
+        if path.exists():
+            shutil.copymode(path, draft)
         draft.replace(path)
     except OSError as error:
         if error.filename == str(draft):

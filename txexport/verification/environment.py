@@ -1,24 +1,33 @@
 """The environment of a verification: libraries, Python, platform, processor."""
 
+import contextlib
 import functools
 import os
 import platform
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from importlib.metadata import PackageNotFoundError, packages_distributions
 from pathlib import Path
 
 LIBRARIES = ("txexport", "onnx", "torch", "transformers", "numpy")
+QUIET = {"TRANSFORMERS_VERBOSITY": "error", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 CPUINFO = Path("/proc/cpuinfo")
 version = functools.cache(metadata.version)  # which reads a file
 
 
-def quiet_references() -> None:
+@contextlib.contextmanager
+def quiet_references() -> Iterator[None]:
     """Turn off the messages and progress of transformers about checkpoints, unless it is imported already."""
-    if "transformers" not in sys.modules:
-        os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    added = {name: value for name, value in QUIET.items() if name not in os.environ}
+    if "transformers" in sys.modules:
+        added = {}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
 
 
 def versions() -> dict[str, str]:

@@ -1,5 +1,8 @@
 """Caches that stay in a device's memory: the processor stands in for it, and every answer is as before."""
 
+import sys
+import threading
+
 import numpy as np
 import onnx
 import onnxruntime as ort
@@ -123,7 +126,7 @@ def test_a_kept_prefix_and_drafts_are_equal(on_device, read):
 
 def test_copies_are_written_into_borrowed_buffers():
     moves = Moves(["CPUExecutionProvider"], "cpu")
-    first, second = (moves.buffers.borrow({"key": (2, 1, 3, 2)}, np.float32) for _ in range(2))
+    first, second = (moves.buffers.borrow({"key": ((2, 1, 3, 2), np.float32)}) for _ in range(2))
     array = np.arange(12, dtype=np.float32).reshape(2, 1, 3, 2)
     first.write({"key": array})
     address = second.values["key"].data_ptr()
@@ -135,12 +138,15 @@ def test_copies_are_written_into_borrowed_buffers():
     np.testing.assert_array_equal(second.values["key"].numpy(), np.zeros_like(array))
 
 
-def test_buffers_are_lent_again_when_a_loan_has_ended(monkeypatch):
-    buffers = DeviceBuffers("cpu")
-    shapes, other = {"key": (1, 1, 64, 2)}, {"key": (2, 1, 64, 2)}
+def shapes_of(rows, kind=np.float32):
+    return {"key": ((rows, 1, 64, 2), kind)}
+
+
+def test_buffers_are_lent_again_when_a_loan_has_ended():
+    buffers, shapes = DeviceBuffers("cpu"), shapes_of(1)
 
     def borrow(shapes):
-        loan = buffers.borrow(shapes, np.float32)
+        loan = buffers.borrow(shapes)
         return loan, loan.values["key"].data_ptr()
 
     (first, address), (second, apart) = borrow(shapes), borrow(shapes)
@@ -150,13 +156,60 @@ def test_buffers_are_lent_again_when_a_loan_has_ended(monkeypatch):
     third, again = borrow(shapes)
     assert (again, third.runs is runs) == (address, True)
     del second, third
-    larger, elsewhere = borrow(other)
-    assert elsewhere not in (address, apart)
+    for other in (shapes_of(2), shapes_of(1, np.float16)):
+        _, elsewhere = borrow(other)
+        assert elsewhere not in (address, apart)
+    assert borrow(other)[0].values["key"].data_type() == "tensor(float16)"
+
+
+def test_free_buffers_have_a_limit_but_the_last_stays(monkeypatch):
+    buffers, sizes = DeviceBuffers("cpu"), [1, 2, 3]
+    monkeypatch.setattr(device_buffers, "KEPT", 5 * 64 * 2 * 4)  # the last two
+    runs = {}
+    for rows in sizes:
+        loan = buffers.borrow(shapes_of(rows))
+        runs[rows] = loan.runs
+        del loan
+    loans = {rows: buffers.borrow(shapes_of(rows)) for rows in sizes}
+    assert [loans[rows].runs is runs[rows] for rows in sizes] == [False, True, True]
+    del loans
     monkeypatch.setattr(device_buffers, "KEPT", 0)
-    del larger
-    [one, two] = borrow(shapes), borrow(shapes)
-    assert one[0].runs is not runs or two[0].runs is not runs
-    assert not buffers._free, "more is free than is to be kept"
+    large = buffers.borrow(shapes_of(9))
+    before = large.runs
+    del large
+    assert buffers.borrow(shapes_of(9)).runs is before
+    assert len(buffers._free) == 1
+
+
+def test_threads_never_share_a_loan():
+    buffers, held, failures = DeviceBuffers("cpu"), set(), []
+
+    def work():
+        for place in range(1000):
+            loans = [buffers.borrow(shapes_of(1 + (place + number) % 3)) for number in range(3)]
+            addresses = {loan.values["key"].data_ptr() for loan in loans}
+            failures.extend(addresses & held)
+            held.update(addresses)
+            held.difference_update(addresses)
+            loans.clear()
+
+    def guarded():
+        try:
+            work()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=guarded) for _ in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failures
 
 
 @pytest.mark.parametrize("search", ["greedy", "beams", "sampled"])
@@ -211,6 +264,32 @@ def test_a_new_cache_is_empty(on_device):
     cache = open_cache(session, "static", {}, 2, 64)
     assert {name: value.data_ptr() for name, value in cache.buffers.items()} == before
     assert not any(array.any() for array in cache.held().values())
+
+
+def test_rows_that_cannot_join_leave_those_there_as_they_were(on_device, monkeypatch):
+    """Where the device's memory is full, the running rows go on in buffers that nobody else is lent."""
+    usual, moved, moves = on_device("gpt2")
+    prompt, options = [5, 6, 7], {"max_new_tokens": 9, "min_new_tokens": 9}
+    [expected] = usual.generate_ids([prompt], **options)
+    [row], [other] = (rows_of(request_of(moved.bundle, [prompt], None, options)) for _ in range(2))
+    batch = RunningBatch(moved.bundle, 400)
+    batch.add([row])
+    batch.step()
+
+    def full(*_):
+        raise RuntimeError("the device's memory is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Counted, "joined", full)
+        batch.add([other])
+        batch.step()
+    loan = moves.buffers.borrow(
+        {name: (tuple(value.shape()), np.float32) for name, value in batch.groups[0].cache.values.items()}
+    )
+    loan.write({name: np.full(value.shape(), np.nan, np.float32) for name, value in loan.values.items()})
+    while batch.busy:
+        batch.step()
+    assert row.result.tokens == expected
 
 
 def test_buffers_grow_to_such_capacities(on_device):

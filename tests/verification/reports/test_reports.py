@@ -76,6 +76,21 @@ def test_json_is_as_its_schema_says_and_reads_back(kind, request, tmp_path):
     assert values["ok"] == both["ok"] == (kind == "good")
 
 
+def test_a_report_follows_a_link_and_leaves_permissions(good, tmp_path):
+    """/dev/stdout is a link, to a regular file where output is redirected."""
+    file, link = tmp_path / "report.json", tmp_path / "link.json"
+    file.write_text("an older one")
+    file.chmod(0o600)
+    link.symlink_to(file)
+    for path in (link, file):
+        file.write_text("an older one")
+        reports.write(good, path)
+        assert Report.from_dict(json.loads(file.read_text())) == good
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"report.json", "link.json"}
+
+
 def test_own_check_of_the_schema_sees_what_is_wrong(good):
     values = good.to_dict()
     case = values["cases"][0]

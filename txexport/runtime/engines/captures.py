@@ -12,18 +12,19 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from txexport.errors import warn
+from txexport.contracts.names import INPUT_IDS
+from txexport.errors import first_line, warn
 from txexport.runtime.session import Bound
 
 REPEATED = 3  # runs of the same shapes, after which the next one is captured
 MOST = 64  # captures of a session, each of which holds memory of the device for as long as the session lives
-SHORT = 16  # tokens a row of a run that is captured; speculation reads some tokens a step
+SHORT = 16  # most new tokens of a row in a captured run: speculation reads several at once
 CLOSE = 1e-3  # of the largest output, between the first replay and a run without capture
 NAME = "gpu_graph_id"  # ONNX Runtime's run option: the number of a capture
-RUNS = "captures"  # their key among the runs of bound values
 NEVER = "-1"  # its value for a run that is not captured
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+Values = Mapping[str, ort.OrtValue]
 
 
 class Captures:
@@ -51,12 +52,12 @@ class Captures:
         outputs: Mapping[str, ort.OrtValue],
         wanted: Sequence[str],
         memory: str,
-        runs: dict[str, Any] | None = None,
+        runs: dict[Any, Any] | None = None,
     ) -> Bound:
         """See Engine. A short run is captured when its inputs' shapes have come REPEATED times."""
         binding = self.session.io_binding()
         _bind(binding, inputs, outputs)
-        repeated = Repeated() if runs is None else runs.setdefault(RUNS, Repeated())
+        repeated = Repeated() if runs is None else runs.setdefault(self, Repeated())
         seen, captured = repeated.seen, repeated.captured
 
         def plain(feeds: Mapping[str, np.ndarray]) -> dict[str, ort.OrtValue]:
@@ -74,16 +75,31 @@ class Captures:
                 if capture is not None and capture.compared:
                     return capture.run(feeds)
                 result = plain(feeds)
+                if not _short(feeds):
+                    return result
                 seen[shapes] += 1
                 if capture is not None:
                     capture.compared = self.agrees(capture, feeds, result)
                     if not capture.compared:
                         del captured[shapes]
-                elif seen[shapes] >= REPEATED and self.count < MOST and _short(feeds):
-                    captured[shapes] = Capture(self, inputs, outputs, feeds, result)
+                elif seen[shapes] >= REPEATED and self.count < MOST:
+                    seen[shapes] = 0
+                    self.capture(captured, shapes, (inputs, outputs, feeds, result))
                 return result
 
         return run
+
+    def capture(
+        self,
+        captured: dict[Shapes, "Capture"],
+        shapes: Shapes,
+        values: tuple[Values, Values, Mapping[str, np.ndarray], Values],
+    ) -> None:
+        """Capture a run of these inputs, outputs, feeds and results; a refusal is a warning."""
+        try:
+            captured[shapes] = Capture(self, *values)
+        except Exception as error:  # ONNX Runtime's exceptions share no base class
+            warn(f"a step runs without a CUDA graph: {first_line(error)}")
 
     def agrees(
         self, capture: "Capture", feeds: Mapping[str, np.ndarray], expected: Mapping[str, ort.OrtValue]
@@ -142,8 +158,9 @@ class Capture:
 
 
 def _short(feeds: Mapping[str, np.ndarray]) -> bool:
-    """Return whether a run is a step: prompts have too many lengths to capture each."""
-    return all(array.size <= SHORT * len(array) for array in feeds.values())
+    """Return whether a run reads few tokens: prompts have too many lengths to capture each."""
+    tokens = feeds.get(INPUT_IDS)
+    return tokens is None or tokens.shape[1] <= SHORT
 
 
 def _numbered(number: str) -> ort.RunOptions:

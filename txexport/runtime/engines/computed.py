@@ -46,7 +46,7 @@ class Computed:
         outputs: Mapping[str, Value],
         wanted: Sequence[str],
         memory: str,
-        runs: dict[str, Any] | None = None,
+        runs: dict[Any, Any] | None = None,
     ) -> Bound:
         """See Engine; results are copied into the bound outputs."""
 

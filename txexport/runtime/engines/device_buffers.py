@@ -3,6 +3,8 @@
 A CUDA graph reads and writes the addresses with which it was captured, so it lasts as long as its buffers.
 """
 
+import contextlib
+import math
 import weakref
 from collections import deque
 from collections.abc import Mapping
@@ -12,18 +14,18 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-KEPT = 2**30  # bytes of buffers that no cache uses; the oldest of more are freed
+KEPT = 2**30  # bytes of buffers that no cache uses; of more, the oldest are freed, but never the last
 
 
 @dataclass(eq=False)
 class Loan:
     """Buffers (B,K,C,H) by name, which belong to a cache as long as something holds this object.
 
-    `runs` is what an engine keeps of runs that are bound to these buffers.
+    `runs` is what engines keep of runs that are bound to these buffers.
     """
 
     values: Mapping[str, ort.OrtValue]
-    runs: dict[str, Any] = field(default_factory=dict)
+    runs: dict[Any, Any] = field(default_factory=dict)
 
     def write(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Fill the buffers with arrays of their shapes."""
@@ -31,7 +33,8 @@ class Loan:
             self.values[name].update_inplace(np.ascontiguousarray(array))
 
 
-Layout = tuple[tuple[tuple[str, tuple[int, ...]], ...], np.dtype]
+Shapes = Mapping[str, tuple[tuple[int, ...], type[np.generic]]]
+Layout = tuple[tuple[str, tuple[tuple[int, ...], type[np.generic]]], ...]
 
 
 class DeviceBuffers:
@@ -41,31 +44,45 @@ class DeviceBuffers:
         self._memory = memory
         self._free: deque[tuple[Layout, Loan]] = deque()  # thread-safe; the one used last at the end
 
-    def borrow(self, shapes: Mapping[str, tuple[int, ...]], kind: type[np.generic]) -> Loan:
-        """Buffers of these shapes and type, with any content."""
-        layout: Layout = tuple(shapes.items()), np.dtype(kind)
-        lent = self._taken(layout) or Loan(
-            {
-                name: ort.OrtValue.ortvalue_from_shape_and_type(shape, kind, self._memory, 0)
-                for name, shape in shapes.items()
-            }
-        )
+    def borrow(self, shapes: Shapes) -> Loan:
+        """Buffers of these shapes and types by name, with any content."""
+        layout: Layout = tuple(shapes.items())
+        lent = self._taken(layout)
+        if lent is None:
+            try:
+                lent = self._new(shapes)
+            except Exception:  # the memory of the device may be full
+                self._free.clear()
+                lent = self._new(shapes)
         loan = Loan(lent.values, lent.runs)
-        weakref.finalize(loan, self._free.append, (layout, lent)).atexit = False
+        weakref.finalize(loan, self._returned, layout, lent).atexit = False
         return loan
 
+    def _new(self, shapes: Shapes) -> Loan:
+        return Loan(
+            {
+                name: ort.OrtValue.ortvalue_from_shape_and_type(shape, kind, self._memory, 0)
+                for name, (shape, kind) in shapes.items()
+            }
+        )
+
     def _taken(self, layout: Layout) -> Loan | None:
-        """Remove and return free buffers of a layout, or None; free the oldest where there are too many."""
-        free = [self._free.pop() for _ in range(len(self._free))]  # the newest first
-        taken = next((lent for theirs, lent in free if theirs == layout), None)
-        room = KEPT
-        for theirs, lent in free:
-            room -= _bytes(theirs)
-            if lent is not taken and room >= 0:
-                self._free.appendleft((theirs, lent))
-        return taken
+        """Remove and return the free buffers of a layout that were used last, or None."""
+        free: list[tuple[Layout, Loan]] = []
+        with contextlib.suppress(IndexError):
+            while True:
+                free.append(self._free.pop())
+        taken = next((one for one in free if one[0] == layout), None)
+        self._free.extendleft(one for one in free if one is not taken)
+        return None if taken is None else taken[1]
+
+    def _returned(self, layout: Layout, lent: Loan) -> None:
+        """Keep buffers whose loan has ended; free the oldest others where there are too many."""
+        self._free.append((layout, lent))
+        with contextlib.suppress(IndexError):
+            while len(self._free) > 1 and sum(_bytes(one) for one, _ in tuple(self._free)) > KEPT:
+                self._free.popleft()
 
 
 def _bytes(layout: Layout) -> int:
-    shapes, kind = layout
-    return sum(int(np.prod(shape, dtype=np.int64)) * kind.itemsize for _, shape in shapes)
+    return sum(math.prod(shape) * np.dtype(kind).itemsize for _, (shape, kind) in layout)

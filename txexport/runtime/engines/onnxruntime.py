@@ -58,7 +58,7 @@ class OnnxRuntime:
         outputs: Mapping[str, ort.OrtValue],
         wanted: Sequence[str],
         memory: str,
-        runs: dict[str, Any] | None = None,
+        runs: dict[Any, Any] | None = None,
     ) -> Bound:
         """See Engine."""
         if self.captures is not None:

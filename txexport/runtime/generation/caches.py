@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from txexport.runtime.generation.cache_rows import check_room
-from txexport.runtime.generation.device_cache import DeviceCache, DeviceRows
+from txexport.runtime.generation.device_cache import DeviceCache, DeviceRows, rounded
 from txexport.runtime.generation.kv_cache import DynamicCache, StaticCache
 from txexport.runtime.generation.running_cache import DynamicRows, StaticRows
 from txexport.runtime.session import Session, Value
@@ -16,6 +16,8 @@ def open_cache(
 
     Raises InputError where it exceeds the memory.
     """
+    if kind == "static" and session.moves is not None:
+        capacity = rounded(capacity)
     check_room(session, batch, capacity)
     if kind != "static":
         return DynamicCache(session, cross, batch)

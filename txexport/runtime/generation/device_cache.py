@@ -30,18 +30,18 @@ def moves_of(session: Session) -> Moves:
 
 def borrowed(session: Session, rows: int, capacity: int) -> Loan:
     """Buffers (B,K,C,H) for keys and values, with any content."""
-    names = own_past(session.inputs)
     shapes = {}
-    for name in names:
+    for name in own_past(session.inputs):
         heads, size = per_token(session, name)
-        shapes[name] = rows, heads, capacity, size
-    return moves_of(session).buffers.borrow(shapes, session.dtype(names[0]) if names else np.float32)
+        shapes[name] = (rows, heads, capacity, size), session.dtype(name)
+    return moves_of(session).buffers.borrow(shapes)
 
 
 class DeviceCache(StaticCache):
     """A StaticCache whose buffers are in a device's memory; see `rounded` for capacities."""
 
     loan: Loan
+    bound_to: Loan  # what `bound` reads and writes
 
     def __init__(self, session: Session, cross: Mapping[str, Value], batch: int, capacity: int):
         super().__init__(session, cross, batch, rounded(capacity))
@@ -51,10 +51,14 @@ class DeviceCache(StaticCache):
         moves_of(self.session).clear(self.loan.values)  # masks do not hide NaN
         return {}
 
+    def _bind(self) -> None:
+        super()._bind()
+        self.bound_to = self.loan
+
     def _values(self) -> dict[str, Value]:
         return dict(self.loan.values)
 
-    def _runs(self) -> dict[str, Any] | None:
+    def _runs(self) -> dict[Any, Any] | None:
         return None if self.cross or self.states.values[0] else self.loan.runs
 
     def fill(self, lengths: Sequence[int], rows: Sequence[Mapping[str, np.ndarray]]) -> None:
@@ -80,8 +84,9 @@ class DeviceCache(StaticCache):
 
     def _take(self, rows: np.ndarray) -> None:
         """Keep only `rows`, in that order."""
-        before, self.loan = self.loan, borrowed(self.session, len(rows), self.capacity)
-        moves_of(self.session).rows(before.values, rows, self.loan.values)
+        loan = borrowed(self.session, len(rows), self.capacity)
+        moves_of(self.session).rows(self.loan.values, rows, loan.values)
+        self.loan = loan
         self.states.hold({name: array[rows] for name, array in self.states.held.items()})
         self.lengths, self.media = self.lengths[rows], taken(self.media, rows)
         self._bind()
@@ -90,10 +95,11 @@ class DeviceCache(StaticCache):
         """See StaticCache."""
         if capacity <= self.capacity:
             return
+        capacity = rounded(capacity)
         check_room(self.session, len(self.lengths), capacity)
-        self.capacity = rounded(capacity)
-        before, self.loan = self.loan, borrowed(self.session, len(self.lengths), self.capacity)
-        moves_of(self.session).longer(before.values, self.capacity, self.loan.values)
+        loan = borrowed(self.session, len(self.lengths), capacity)
+        moves_of(self.session).longer(self.loan.values, capacity, loan.values)
+        self.loan, self.capacity = loan, capacity
         self._bind()
 
     def held(self) -> dict[str, np.ndarray]:
@@ -105,6 +111,7 @@ class DeviceRows(StaticRows):
     """StaticRows whose buffers (B,K,C,H) are in a device's memory, of the size of their rows."""
 
     loan: Loan | None = None
+    bound_to: Loan | None = None  # what `bound` reads and writes
 
     def join(self, cache: StaticCache | DynamicCache) -> None:
         """See StaticRows."""
@@ -113,46 +120,52 @@ class DeviceRows(StaticRows):
         rows, capacity = len(self.lengths) + len(cache.lengths), rounded(max(needed, CAPACITY))
         capacity = max(capacity, cache.capacity, self.capacity)
         check_room(self.session, rows, capacity)
-        if self.loan is None:
-            self.loan, self.capacity = cache.loan, cache.capacity
-            self._lengthen(rows, capacity)
+        if self.loan is None and cache.capacity == capacity:
+            loan = cache.loan
         else:
-            before, new = self._longer(self.loan, capacity), self._longer(cache.loan, capacity)
-            self.loan, self.capacity = borrowed(self.session, rows, capacity), capacity
-            moves_of(self.session).joined(before, new, self.loan.values)
+            loan, moves = borrowed(self.session, rows, capacity), moves_of(self.session)
+            if self.loan is None:
+                moves.longer(cache.loan.values, capacity, loan.values)
+            else:
+                before, new = self._longer(self.loan, capacity), self._longer(cache.loan, capacity)
+                moves.joined(before, new, loan.values)
         self._add(cache)
+        self.loan, self.capacity = loan, capacity
         self._bind()
 
     def keep(self, on: np.ndarray) -> np.ndarray:
         """See StaticRows."""
-        order, before = self._order(on), self.loan
+        order = self._order(on)
+        assert self.loan is not None
+        if not len(order):
+            self._remove(order)
+            self.loan = self.bound_to = None
+            self.values, self.bound, self.capacity = {}, [], 0
+            return order
+        loan = borrowed(self.session, len(order), self.capacity)
+        moves_of(self.session).rows(self.loan.values, order, loan.values)
         self._remove(order)
-        assert before is not None
-        if len(order):
-            self.loan = borrowed(self.session, len(order), self.capacity)
-            moves_of(self.session).rows(before.values, order, self.loan.values)
-            self._bind()
-        else:
-            self.loan, self.values, self.capacity = None, {}, 0
+        self.loan = loan
+        self._bind()
         return order
 
     def _grow(self, tokens: int) -> None:
+        assert self.loan is not None
         capacity = rounded(max(tokens, 2 * self.capacity))
         check_room(self.session, len(self.lengths), capacity)
-        self._lengthen(len(self.lengths), capacity)
+        loan = borrowed(self.session, len(self.lengths), capacity)
+        moves_of(self.session).longer(self.loan.values, capacity, loan.values)
+        self.loan, self.capacity = loan, capacity
 
-    def _lengthen(self, rows: int, capacity: int) -> None:
-        """Give `rows` rows `capacity` slots."""
-        if self.loan is not None and capacity != self.capacity:
-            before, self.loan = self.loan, borrowed(self.session, rows, capacity)
-            moves_of(self.session).longer(before.values, capacity, self.loan.values)
-            self.capacity = capacity
+    def _bind(self) -> None:
+        super()._bind()
+        self.bound_to = self.loan
 
     def _values(self) -> dict[str, Value]:
         assert self.loan is not None
         return dict(self.loan.values)
 
-    def _runs(self) -> dict[str, Any] | None:
+    def _runs(self) -> dict[Any, Any] | None:
         assert self.loan is not None
         return None if self.cross or self.states.values[0] else self.loan.runs
 

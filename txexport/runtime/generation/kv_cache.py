@@ -64,7 +64,7 @@ class StaticCache:
             for before, after in self.states.bindings
         ]
 
-    def _runs(self) -> dict[str, Any] | None:
+    def _runs(self) -> dict[Any, Any] | None:
         """See Session.bind: None where other values than the buffers are bound."""
         return None
 

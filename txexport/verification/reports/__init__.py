@@ -1,5 +1,6 @@
 """Reports as files: JSON, Markdown, JUnit and HTML."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -34,7 +35,8 @@ def check(path: str | Path, form: str | None = None) -> str:
 def write(reports: Report | Sequence[Report], path: str | Path, form: str | None = None) -> None:
     """Write one report, or several as one file. Raises as `check`, and OSError, which leaves an older one."""
     text, path = FORMS[check(path, form)](reports), Path(path)
-    if path.exists() and not path.is_file():  # such as /dev/stdout
+    in_place = path.is_symlink() or not os.access(path.parent, os.W_OK)
+    if in_place or (path.exists() and not path.is_file()):  # such as /dev/stdout
         write_text(path, text)
         return
     with replaced(path) as stream:

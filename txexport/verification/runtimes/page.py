@@ -34,8 +34,8 @@ class Page:
 
     def send(self, frame: bytes) -> bytes:
         """The page's answer to a frame. Raises RuntimeError if there is no page, no longer, or no answer."""
-        if not self.started.wait(START):
-            raise RuntimeError(f"the browser did not open the page within {START} seconds")
+        if self.failure is None and not self.started.wait(START):
+            self.failure = RuntimeError(f"the browser did not open the page within {START} seconds")
         if self.failure is None:
             self.work.put(frame)
             try:
@@ -58,7 +58,8 @@ class _Handler(SimpleHTTPRequestHandler):
         return str(self.page.shown.get(path.partition("?")[0], ""))
 
     def end_headers(self) -> None:
-        """Add the headers that a page needs for threads."""
+        """Add the headers that a page needs for threads, and that keep files out of the browser's cache."""
+        self.send_header("Cache-Control", "no-store")  # of weights
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
         self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         super().end_headers()

@@ -124,12 +124,13 @@ def pages_kept_open() -> Iterator[None]:
     """Within it, a page stays open from one bundle to the next, so that WebGPU compiles each shader once."""
     global _pages
     _pages = {}
-    try:
-        yield
-    finally:
-        for _, closing in _pages.values():
-            closing.close()
-        _pages = None
+    with ExitStack() as closing:
+        try:
+            yield
+        finally:
+            for _, one in _pages.values():
+                closing.push(one)
+            _pages = None
 
 
 _pages: dict[str, tuple[Page, ExitStack]] | None = None  # by provider, while pages stay open
@@ -151,8 +152,17 @@ def _page_for_bundle(provider: str) -> Iterator[Page]:
     try:
         yield page
     finally:
-        if page.failure is None:
-            page.send(encode({"call": "release"}, {}))
+        _release(page, keep=provider == WEBGPU.name)
+
+
+def _release(page: Page, keep: bool) -> None:
+    """Release the sessions of a page, with `keep` all but its first; a page that fails is not used again."""
+    try:
+        answer, _ = decode(page.send(encode({"call": "release", "keep": int(keep)}, {})))
+        if "error" in answer:
+            page.failure = RuntimeError(answer["error"])
+    except RuntimeError as error:
+        page.failure = error
 
 
 @contextmanager

@@ -34,8 +34,8 @@ export function answerer(Tensor, open, others = {}) {
       const { call, session, tensors, ...rest } = decode(frame, Tensor);
       if (call === "load") return encode({ session: sessions.push(await open(rest)) - 1 }, {});
       if (call === "release") {
-        // All but the first: with its last session, onnxruntime-web drops the shaders that it compiled.
-        for (const one of sessions.splice(1)) await one.release();
+        // On WebGPU the first is kept: with its last session, onnxruntime-web drops the shaders that it compiled.
+        for (const one of sessions.splice(rest.keep)) await one.release();
         return encode({}, {});
       }
       if (call in others) return encode(others[call](), {});
