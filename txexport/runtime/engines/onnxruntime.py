@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime as ort
 
 from txexport import bundle
-from txexport.bundle.manifest import AGAINST_SATURATION, UNROUNDED, Manifest
+from txexport.bundle.manifest import AGAINST_SATURATION, FOLDED, UNROUNDED, Manifest
 from txexport.contracts import Port, roles
 from txexport.contracts.stage import AFTER
 from txexport.errors import BundleError, InputError, first_line, install, warn
@@ -32,6 +32,7 @@ WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's log severities; its exceptions are
 EXACT_ARENA = {"arena_extend_strategy": "kSameAsRequested"}  # caches are large, and sizes differ
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
 CUDA = "cuda"
+SHARED_WEIGHT = "Attempt to replace the existing tensor"  # in the error for a weight that is converted twice
 NAMED = 3  # slow products that a warning lists
 
 
@@ -145,18 +146,20 @@ def open_session(
         try:
             with _silent():
                 try:
-                    session = ort.InferenceSession(path, options, providers=providers(device, capture))
+                    session, folded = _started(path, options, providers(device, capture))
                 except Exception as error:  # ONNX Runtime's exceptions share no base class
                     if not capture:
                         raise
                     warn(f"{path.name} runs without CUDA graphs: {first_line(error)}")
                     capture = False
-                    session = ort.InferenceSession(path, options, providers=providers(device))
+                    session, folded = _started(path, options, providers(device))
+        except BundleError:
+            raise
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
         session.disable_fallback()  # it would run on the CPU what a device refuses
         opened = OnnxRuntime(session, Captures(session) if capture else None)
-        if profile is not None and profile.slow_products(session, opened.inputs):
+        if profile is not None and not folded and profile.slow_products(session, opened.inputs):
             _warn_of_slow_products(path)
     if provider not in session.get_providers():
         needs = f"{provider} here"
@@ -165,6 +168,30 @@ def open_session(
         raise InputError(f"ONNX Runtime cannot start {needs}")
     moves = Moves([("CUDAExecutionProvider", EXACT_ARENA)], "cuda") if device in ON_CUDA else None
     return Session(opened, device, moves=moves)
+
+
+def _started(path: Path, options: ort.SessionOptions, wanted: list) -> tuple[ort.InferenceSession, bool]:
+    """A session, and true if its products are folded: of floats in place of integers.
+
+    They are where ONNX Runtime cannot convert weights against saturation: it fails at those that several
+    products share, as in ALBERT. Raises BundleError where products of integers are nodes of the graph
+    (int8-fast).
+    """
+    try:
+        return ort.InferenceSession(path, options, providers=wanted), False
+    except Exception as error:  # ONNX Runtime's exceptions share no base class
+        if SHARED_WEIGHT not in str(error):
+            raise
+    options.add_session_config_entry(FOLDED, "1")
+    why = "on a processor without VNNI, ONNX Runtime cannot compute with int8 weights that layers share"
+    try:
+        session = ort.InferenceSession(path, options, providers=wanted)
+    except Exception as error:
+        if SHARED_WEIGHT not in str(error):
+            raise
+        raise BundleError(f"{path} cannot be loaded: {why}; export with --dtype int8 or int4") from None
+    warn(f"{path.name} computes in float32, more slowly: {why}")
+    return session, True
 
 
 @contextlib.contextmanager
