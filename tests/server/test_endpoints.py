@@ -24,6 +24,13 @@ from txexport.server.served import Limits
 def test_models_are_listed(client, folders):
     assert [one.id for one in client.models.list()] == list(folders)
     assert client.models.retrieve("encoder").task == "feature-extraction"
+    methods = {one.id: one.methods for one in client.models.list()}
+    assert methods == {
+        "chatter": ["generate", "chat"],
+        "encoder": ["embed"],
+        "proofreader": ["classify", "zero_shot", "rerank"],
+        **{name: ["generate"] for name in ("python-completer", "number-translator")},
+    }
 
 
 def test_embeddings_are_the_models(client, model_of):
