@@ -4,7 +4,7 @@ import contextlib
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 
 LONGEST_MESSAGE = 10_000  # characters; names and values from outside may be of any length
@@ -66,10 +66,10 @@ def escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def shown(value: object) -> str:
-    """The repr of an untrusted value for a message: one line of bounded length."""
+def shown(value: object, write: Callable[[object], str] = repr) -> str:
+    """The repr of an untrusted value, or what `write` gives, for a message: one line of bounded length."""
     try:
-        text = " ".join(repr(_start(value)).split())
+        text = " ".join(write(_start(value)).split())
     except Exception:  # a number of more digits than Python writes, or whatever an object's own repr raises
         text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."

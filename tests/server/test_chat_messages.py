@@ -3,7 +3,7 @@
 import pytest
 from transformers import AutoTokenizer
 
-from txexport.server.chat import _plain
+from txexport.server.messages import read_message
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "in_french", "arguments": '{"number": "one"}'}}
 CALLED = [
@@ -37,12 +37,12 @@ def test_arguments_of_a_call_are_an_object(arguments, expected):
     """Templates write them as JSON, so that text would stand in quotes."""
     function = {"name": "in_french", "arguments": arguments}
     message = {"role": "assistant", "content": None, "tool_calls": [CALL | {"function": function}]}
-    given = _plain(message)["tool_calls"][0]
+    given = read_message(message)["tool_calls"][0]
     assert given == CALL | {"function": {"name": "in_french", "arguments": expected}}
     assert message["tool_calls"][0]["function"]["arguments"] == arguments
 
 
-@pytest.mark.parametrize("calls", [None, [], [7], [{"function": 7}], [{"id": "x"}], "text", {}])
+@pytest.mark.parametrize("calls", [[], [7], [{"function": 7}], [{"id": "x"}], "text", {}])
 def test_calls_of_another_kind_stay_as_they_are(calls):
     message = {"role": "assistant", "tool_calls": calls}
-    assert _plain(message) == message
+    assert read_message(message) == message

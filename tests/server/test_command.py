@@ -98,6 +98,12 @@ def test_a_place_where_nobody_can_listen_is_told(folders, options, told):
     assert told in str(raised.value)
 
 
+@pytest.mark.parametrize("bundles", [[], (), ""])
+def test_a_server_of_nothing_is_refused(bundles):
+    with pytest.raises(InputError, match=r"bundles is .*, expected at least one bundle's folder"):
+        serve(bundles, host="no.such.host.invalid")
+
+
 def test_errors_name_bundles_and_no_folder(server, folders):
     """In any folder of the server."""
     address, _ = server

@@ -99,7 +99,28 @@ def test_what_is_no_image_is_refused_in_one_line(messages, message, seeing):
     assert answer.status_code == 400, answer.text
     text = answer.json()["error"]["message"]
     assert message in text
+    assert answer.json()["error"]["param"] == "messages"
     assert "\n" not in text
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (["AAAA"], "image images[0] cannot be read: it is in no format that Pillow knows"),
+        ("@@", "images[0] is not valid base64; send its bytes in base64"),
+    ],
+)
+def test_a_task_names_the_image_that_it_cannot_read(images, message, seeing):
+    body = {"model": "llava", "images": images, "question": "What is it?"}
+    answer = httpx.post(f"{seeing[0]}/v1/tasks/ask_image", json=body)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"] == message
+    assert answer.json()["error"]["param"] == "images"
+
+
+def test_methods_are_those_that_are_served(seeing):
+    [llava, _] = httpx.get(f"{seeing[0]}/v1/models").json()["data"]
+    assert llava["methods"] == ["generate", "ask_image", "chat"]
 
 
 def test_an_image_in_a_file_of_the_server_is_not_read(seeing, tmp_path):
@@ -142,5 +163,5 @@ def test_sizes_are_limited(seeing):
 
 
 def test_a_model_of_text_refuses_images(completions):
-    with pytest.raises(openai.BadRequestError, match="a message's part is 'image_url', expected text only"):
+    with pytest.raises(openai.BadRequestError, match='a message\'s part is "image_url", expected text only'):
         completions.create(model="chatter", messages=user(IMAGES[0], "x"))

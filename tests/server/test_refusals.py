@@ -1,6 +1,7 @@
 """Refused requests get one line, and a status that tells the client's fault from the server's."""
 
 import asyncio
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,12 +22,12 @@ QUESTION = [{"role": "user", "content": "How do the French say eighty-one?"}]
 
 REFUSED = [
     ("/completions", {"prompt": "a"}, 400, "model is missing, expected a text"),
-    ("/completions", {"model": "x", "prompt": "a"}, 404, "no model 'x'; expected one of chatter"),
+    ("/completions", {"model": "x", "prompt": "a"}, 404, 'no model "x"; expected one of chatter'),
     ("/completions", {"model": "encoder", "prompt": "a"}, 400, "encoder does not complete texts; it is for"),
-    ("/completions", {"prompt": []}, 400, "prompt is [], expected a text or a list of 1 to 128"),
+    ("/completions", {"prompt": []}, 400, "prompt is [], expected a text, a list of up to 128 texts"),
     ("/completions", {"prompt": "a", "temperature": -1}, 400, "temperature is -1, expected a number from 0"),
-    ("/completions", {"prompt": "a", "n": True}, 400, "n is True, expected a whole number from 1 to 16"),
-    ("/completions", {"prompt": "a", "suffix": "b"}, 400, "no field 'suffix'"),
+    ("/completions", {"prompt": "a", "n": True}, 400, "n is true, expected a whole number from 1 to 16"),
+    ("/completions", {"prompt": "a", "suffix": "b"}, 400, 'no field "suffix"'),
     ("/completions", {"prompt": "a", "max_tokens": 201}, 400, "max_tokens is 201, and this server gives at"),
     ("/completions", {"prompt": "a " * 400}, 400, "leaves no room in the model's 256"),
     ("/completions", {"prompt": [99999]}, 400, "token ids run from 99999 to 99999"),
@@ -37,18 +38,18 @@ REFUSED = [
     ("/completions", {"prompt": "a" * 30_000}, 413, "the body has more than 20,000 bytes"),
     ("/chat/completions", {"messages": QUESTION}, 400, "has no chat template; generate takes a prompt"),
     ("/chat/completions", {"model": "chatter", "messages": [{"role": "user", "content": IMAGE}]},
-     400, "a message's part is 'image_url', expected text only"),
+     400, 'a message\'s part is "image_url", expected text only'),
     ("/chat/completions", {"model": "chatter", "messages": QUESTION, "response_format": {"type": "x"}}, 400,
-     "response_format is {'type': 'x'}, expected"),
+     'response_format is {"type": "x"}, expected'),
     *[("/chat/completions", {"model": "chatter", "messages": [*QUESTION, {"role": "user", "content": one}]},
-       400, f"messages[1].content is {one!r}, expected a text, or a list of one part or more")
+       400, f"messages[1].content is {json.dumps(one)}, expected a text, or a list of one part or more")
       for one in (5, {"a": 1}, True, 1.5, [], None)],
     ("/chat/completions", {"model": "chatter", "messages": [{"role": "user"}]}, 400,
-     "messages[0].content is None, expected a text"),
+     "messages[0].content is null, expected a text"),
     ("/chat/completions", {"model": "chatter", "messages": [{"content": "Hi"}]}, 400,
-     'messages[0].role is None, expected a text, as "user"'),
+     "messages[0].role is null, expected one of system, developer, user"),
     ("/chat/completions", {"model": "chatter", "messages": [{"role": "user", "content": [{"type": "text"}]}]},
-     400, "a part's text is None, expected a text"),
+     400, "a part's text is null, expected a text"),
     ("/chat/completions", {"model": "chatter", "messages": QUESTION, "tools": [{}]}, 400,
      "a function in tools has no name"),
     ("/embeddings", {"model": "encoder", "input": []}, 400, "input is [], expected a text or a list of 1"),
@@ -57,7 +58,7 @@ REFUSED = [
     ("/embeddings", {"model": "encoder", "input": "a", "dimensions": 999}, 400, "dimensions is 999, and"),
     ("/embeddings", {"model": "encoder", "input": "a " * 600}, 400, "tokens is longer than 256"),
     ("/rerank", {"model": "encoder", "query": "a", "documents": ["b"]}, 400, "encoder does not rerank"),
-    ("/tasks/generate", {"prompts": "a"}, 404, "no task 'generate'; see POST /v1/completions"),
+    ("/tasks/generate", {"prompts": "a"}, 404, 'no task "generate"; see POST /v1/completions'),
     ("/tasks/image_to_text", {"images": "YQ==", "max_new_tokens": 201}, 400, "this server gives at most 200"),
     ("/tasks/image_to_text", {"images": "YQ==", "num_beams": 17}, 400, "num_beams is 17, expected a whole"),
     ("/tasks/embed_image", {"model": "encoder", "images": "/etc/passwd"}, 400, "encoder does not"),

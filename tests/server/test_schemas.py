@@ -20,7 +20,7 @@ def nested(depth):
 BRANCHES = [{"anyOf": [{"properties": {f"a{i}": {"const": j}}} for j in range(6)]} for i in range(8)]
 PATTERNS = {f"^(a{{1,{i}}}b*){{1,100}}$": {} for i in range(5, 65)}
 SCHEMAS = {  # as texts, with the messages
-    "deep": (nested(70), "json_schema is not valid: recursion limit exceeded"),
+    "deep": (nested(70), "response_format is not valid: recursion limit exceeded"),
     "deeper than Python writes": (
         nested(500),
         "nested too deeply|recursion limit",
@@ -31,7 +31,7 @@ SCHEMAS = {  # as texts, with the messages
     ),
     "branches": (
         json.dumps({"type": "object", "allOf": BRANCHES}),
-        "json_schema is not valid: schema too large",
+        "response_format is not valid: schema too large",
     ),
     "patterns": (json.dumps({"type": "object", "patternProperties": PATTERNS}), "are not disjoint"),
 }

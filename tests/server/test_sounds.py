@@ -78,3 +78,4 @@ def test_what_is_no_sound_is_an_error_of_one_line(listening, part, message):
     answer = httpx.post(f"{listening[0]}/v1/chat/completions", json=body, timeout=60)
     assert answer.status_code == 400
     assert message in answer.json()["error"]["message"]
+    assert answer.json()["error"]["param"] == "messages"

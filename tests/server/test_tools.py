@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 
+import httpx
 import llguidance
 import openai
 import pytest
@@ -177,15 +179,15 @@ def test_responses_have_calls_as_items(form, client):
 LONG = "x" * 15_000
 MANY = [{"type": "function", "function": {"name": f"f{i}", "parameters": {"enum": [LONG]}}} for i in range(9)]
 REFUSED = [
-    ({"tool_choice": "required"}, "tool_choice is 'required', which needs tools"),
-    ({"tool_choice": "always"}, 'tool_choice is \'always\', expected "auto" or "none" or "required" or'),
-    ({"tools": [TOOL], "tool_choice": NAMED}, "expected one of the functions in tools: 'in_french'"),
+    ({"tool_choice": "required"}, 'tool_choice is "required", which needs tools'),
+    ({"tool_choice": "always"}, 'tool_choice is "always", expected "auto" or "none" or "required" or'),
+    ({"tools": [TOOL], "tool_choice": NAMED}, 'expected one of the functions in tools: "in_french"'),
     ({"tools": [{"name": "f"}], "tool_choice": "required"}, "tool_choice needs each of tools as"),
     ({"tools": [TOOL, {"type": "function", "function": {}}]}, "a function in tools has no name, expected"),
     (
         {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "strin"}}}],
          "tool_choice": "required"},
-        "the parameters of 'f' are no valid JSON schema: Invalid type: strin",
+        'the parameters of "f" are no valid JSON schema: Invalid type: strin',
     ),
     (
         {"tools": MANY, "tool_choice": "required"},
@@ -204,6 +206,26 @@ def test_what_cannot_be_demanded_is_one_line(fields, message, client):
         client.chat.completions.create(model="tags", messages=[QUESTION], **fields)
     assert message in caught.value.body["message"]
     assert "\n" not in caught.value.body["message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+    ],
+)
+def test_a_missing_package_is_told_once(fields, param, client, monkeypatch):
+    """OpenAI's client would otherwise send the request three times."""
+    monkeypatch.setitem(sys.modules, "llguidance", None)
+    requests = []
+    http = httpx.Client(event_hooks={"request": [requests.append]})
+    retrying = client.with_options(http_client=http, max_retries=2)
+    with pytest.raises(openai.InternalServerError) as caught:
+        retrying.chat.completions.create(model="tags", messages=[QUESTION], **fields)
+    assert (caught.value.status_code, caught.value.param, len(requests)) == (501, param, 1)
+    message = f"{param} needs llguidance, which is not installed on the server"
+    assert caught.value.body["message"] == message
 
 
 LIST, BY_NAME = CallFormat(Form.MARK, {}), CallFormat(Form.MARK, {}, ("[CALL_ID]", "[ARGS]"))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 import time
 import wave
@@ -194,28 +195,30 @@ def test_other_formats_are_read_through_soundfile(audio, model_of, monkeypatch):
         expected = model_of("letters").transcribe(io.BytesIO(file.getvalue()))
         assert ask(audio, "letters", file.getvalue()).text == expected
     monkeypatch.setitem(sys.modules, "soundfile", None)
-    message = r"sound file is not a PCM WAV file.*pip install '\.\[audio\]'"
-    with pytest.raises(openai.BadRequestError, match=message):
+    message = r"sound file is not a PCM WAV file.*; convert it to one: this server reads no other format"
+    with pytest.raises(openai.BadRequestError) as caught:
         ask(audio, "letters", file.getvalue())
+    assert re.fullmatch(message, caught.value.body["message"])
+    assert caught.value.param == "file"
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"response_format": "xml"}, 'response_format is \'xml\', expected "json" or "text" or "srt"'),
+        ({"response_format": "xml"}, 'response_format is "xml", expected "json" or "text" or "srt"'),
         ({"temperature": "2"}, "temperature is 2.0, expected a number from 0 to 1"),
-        ({"temperature": "warm"}, "temperature is 'warm', expected a number"),
-        ({"temperature": "nan"}, "temperature is nan, expected a number"),
-        ({"stream": "maybe"}, "stream is 'maybe', expected true or false"),
+        ({"temperature": "warm"}, 'temperature is "warm", expected a number'),
+        ({"temperature": "nan"}, "temperature is NaN, expected a number"),
+        ({"stream": "maybe"}, 'stream is "maybe", expected true or false'),
         ({"stream": "true", "response_format": "srt"}, "stream is not served with response_format srt"),
         ({"timestamp_granularities[]": "word"}, "timestamp_granularities needs response_format verbose_json"),
         (
             {"timestamp_granularities[]": "letter", "response_format": "verbose_json"},
-            'timestamp_granularities is [\'letter\'], expected a list of "segment" or "word"',
+            'timestamp_granularities is ["letter"], expected a list of "segment" or "word"',
         ),
         ({"language": "xx"}, "language 'xx' is not known"),
-        ({"seed": "1.5"}, "seed is '1.5', expected a whole number"),
-        ({"include[]": "logprobs"}, "no field 'include'; expected some of model"),
+        ({"seed": "1.5"}, 'seed is "1.5", expected a whole number'),
+        ({"include[]": "logprobs"}, 'no field "include"; expected some of model'),
     ],
 )
 def test_wrong_fields_are_refused_in_one_line(fields, message, server):

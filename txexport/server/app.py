@@ -80,7 +80,7 @@ def application(
             allow_origins=origins,
             allow_methods=methods,
             allow_headers=["*"],
-            expose_headers=["Retry-After"],
+            expose_headers=["Retry-After", "X-Should-Retry"],
         )
     app.add_middleware(Log, metrics=app.state.metrics, room=app.state.room, paths=folders)
     return app

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from txexport.errors import shown
-from txexport.server.refusals import RefusedError, full
+from txexport.server.refusals import RefusedError, as_json, full
 
 UPLOAD = 30.0  # seconds that a body may take to arrive
 LARGE = 2**16  # bytes; larger bodies are parsed and tokenized one at a time
@@ -111,16 +110,19 @@ def _no_number(name: str) -> None:
 def fitted(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
     """An object's values by name. Raises RefusedError for a missing, unknown or invalid field."""
     if not isinstance(body, dict):
-        raise RefusedError(f"the body is {shown(body)}, expected an object")
+        raise RefusedError(f"the body is {as_json(body)}, expected an object")
     values = {name: value for name, value in body.items() if value is not None}
     for name, value in values.items():
         if name not in fields:
-            raise RefusedError(f"no field {shown(name)}; expected some of {', '.join(fields)}", param=name)
+            raise RefusedError(f"no field {as_json(name)}; expected some of {', '.join(fields)}", param=name)
+        if not _is_unicode(value):
+            raise RefusedError(f"{name} is not valid Unicode: {as_json(value)}", param=name)
         if not fits(value, fields[name]):
-            raise RefusedError(f"{name} is {shown(value)}, expected {expected(fields[name])}", param=name)
+            raise RefusedError(f"{name} is {as_json(value)}, expected {expected(fields[name])}", param=name)
     for name, schema in fields.items():
         if schema.get("required") and name not in values:
-            raise RefusedError(f"{name} is missing, expected {expected(schema)}", param=name)
+            state = "null" if name in body else "missing"
+            raise RefusedError(f"{name} is {state}, expected {expected(schema)}", param=name)
     return values
 
 
@@ -137,19 +139,27 @@ def fits(value: Any, schema: Schema) -> bool:
         low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
         return low <= value <= high and (isinstance(value, int) or math.isfinite(value))
     if kind == "string":
-        return _is_text(value) and len(value) >= schema.get("minLength", 0)
+        return len(value) >= schema.get("minLength", 0)
     if kind == "array":
         within = schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", math.inf)
         return within and all(fits(one, schema["items"]) for one in value)
     return True
 
 
-def _is_text(value: str) -> bool:
-    """Return whether a string is valid Unicode; JSON may hold half of a surrogate pair."""
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
+def _is_unicode(value: Any) -> bool:
+    """Return whether all texts in a value are valid Unicode; JSON may hold half of a surrogate pair."""
+    values = [value]
+    while values:
+        one = values.pop()
+        if isinstance(one, str):
+            try:
+                one.encode()
+            except UnicodeEncodeError:
+                return False
+        elif isinstance(one, list):
+            values += one
+        elif isinstance(one, dict):
+            values += [*one, *one.values()]
     return True
 
 
@@ -172,4 +182,6 @@ def expected(schema: Schema) -> str:
         low, high = schema.get("minItems"), schema.get("maxItems")
         count = f"{low} to {high} items, each " if high is not None else ""
         return f"a list of {count}{expected(schema['items'])}"
+    if schema.get("minLength"):
+        return "a text that is not empty"
     return {"string": "a text", "boolean": "true or false", "object": "an object"}[kind]

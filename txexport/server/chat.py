@@ -9,14 +9,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from txexport.errors import shown
 from txexport.runtime.generation.prompts import chat_inputs
 from txexport.runtime.generation.running_batch import RunningRow
 from txexport.runtime.preprocessing.chat import Conversation
-from txexport.runtime.preprocessing.message_images import decoded, source_of
 from txexport.server.bodies import Schema, read_json, work
 from txexport.server.fields import FLAG, GENERATION, MODEL
 from txexport.server.generating import (
+    MOST,
     Answer,
     GenerationJob,
     Steps,
@@ -25,8 +24,9 @@ from txexport.server.generating import (
     respond,
     written,
 )
+from txexport.server.messages import read_messages
 from txexport.server.reasoning import EFFORT, with_effort
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, as_json, naming
 from txexport.server.served import Limits, Served, find
 from txexport.server.tool_calls import Call, CallReader
 from txexport.server.tool_choice import CHOICE, bounded, demanded, functions_of, grammar_of
@@ -78,30 +78,43 @@ def chat_job(served: Served, body: Mapping[str, Any], limits: Limits, images: bo
 
     Raises RefusedError, and InputError for messages that the template rejects.
     """
-    functions = demanded(body)
+    functions, new_tokens = demanded(body), _new_tokens(body)
     tools = body.get("tools") if body.get("tool_choice") != "none" else None
-    media_type = _media_of(served)
-    messages = [_plain(one, media_type, f"messages[{number}]") for number, one in enumerate(body["messages"])]
+    messages = read_messages(served, body["messages"])
     if images:
         _check_texts({**body, "messages": messages}, limits)
     names = frozenset(one["name"] for one in functions_of(tools or ()))
     values = with_effort(served, {**body, "tools": tools})
-    inputs, media = chat_inputs(served.model.bundle, Conversation(messages, tools, template_kwargs=values))
+    with naming(body, "messages"):
+        conversation = Conversation(messages, tools, template_kwargs=values)
+        inputs, media = chat_inputs(served.model.bundle, conversation)
     if body.get("top_logprobs") and not body.get("logprobs"):
         raise RefusedError("top_logprobs needs logprobs=true", param="top_logprobs")
-    constraint = _constraint(body.get("response_format", {}))
+    with naming(body):
+        constraint = _constraint(body.get("response_format", {}))
     calls, single = served.call_format if tools else None, body.get("parallel_tool_calls") is False
     if functions:
         if constraint:
             raise RefusedError(
                 "response_format is not served with a tool_choice that demands a call", param="tool_choice"
             )
-        constraint = {"grammar": grammar_of(calls, functions, several=_several(body))}
+        with naming(body):
+            constraint = {"grammar": grammar_of(calls, functions, several=_several(body))}
     alternatives = body.get("top_logprobs", 0) if body.get("logprobs") else None
-    new_tokens = body.get("max_completion_tokens", body.get("max_tokens"))
     job = job_of(served, inputs, body, limits, new_tokens=new_tokens, alternatives=alternatives, **constraint)
     request = replace(job.request, media=media)
     return replace(job, request=request, calls=calls, functions=names, single=single)
+
+
+def _new_tokens(body: Mapping[str, Any]) -> int | None:
+    """The most tokens of an answer, under either of the names that OpenAI has given them."""
+    values = [body[name] for name in MOST if name in body]
+    if len({*values}) > 1:
+        raise RefusedError(
+            f"max_completion_tokens is {values[0]} and max_tokens is {values[1]}; send one of them",
+            param="max_tokens",
+        )
+    return values[0] if values else None
 
 
 def _several(body: Mapping[str, Any]) -> bool:
@@ -131,91 +144,7 @@ def _constraint(wanted: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "json_schema" and isinstance(named, dict) and isinstance(named.get("schema"), dict):
         return {"json_schema": bounded(named["schema"], "response_format")}
     expected = 'expected "text", "json_object", or "json_schema" with json_schema.schema'
-    raise RefusedError(f"response_format is {shown(wanted)}, {expected}", param="response_format")
-
-
-def _media_of(served: Served) -> str:
-    """The type of the parts of messages that a bundle reads beside text; empty for none."""
-    bundle = served.model.bundle
-    if not bundle.reads_media:
-        return ""
-    return "input_audio" if bundle.reads_sounds else "image_url"
-
-
-def _plain(message: Mapping[str, Any], media: str = "", name: str = "a message") -> dict[str, Any]:
-    """A message as templates expect it: its content as text, the arguments of its calls as objects.
-
-    OpenAI's clients send arguments as JSON text, which a template would write as a quoted string. Content
-    stays in parts where one is an image or a sound, of the type `media`. Raises RefusedError, which calls the
-    message `name`, for a role that is no text, and for content that is neither text nor parts of it or of
-    that type. Content may be missing in messages of the assistant alone, which may be calls.
-    """
-    role, content = message.get("role"), message.get("content")
-    if not isinstance(role, str):
-        raise RefusedError(f'{name}.role is {shown(role)}, expected a text, as "user"', param="messages")
-    may_lack = content is None and role == "assistant"
-    if not (may_lack or isinstance(content, str) or (isinstance(content, list) and content)):
-        raise RefusedError(
-            f"{name}.content is {shown(content)}, expected a text, or a list of one part or more",
-            param="messages",
-        )
-    plain = dict(message)
-    if isinstance(message.get("tool_calls"), list):
-        plain["tool_calls"] = [_call(one) for one in message["tool_calls"]]
-    if not isinstance(content, list):
-        return plain
-    read = [_part(part, media) for part in content]
-    if any(part["type"] != "text" for part in read):
-        return plain | {"content": read}
-    return plain | {"content": "".join(part["text"] for part in read)}
-
-
-def _part(part: Any, media: str) -> dict[str, Any]:
-    """A text, or the bytes of an image or a sound.
-
-    Names and addresses of a client are never opened.
-    """
-    if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
-        return {"type": "text", "text": part["text"]}
-    kind = part.get("type") if isinstance(part, dict) else part
-    if kind != media or not media:
-        if kind == "text":
-            text = part.get("text") if isinstance(part, dict) else None
-            raise RefusedError(f"a part's text is {shown(text)}, expected a text", param="messages")
-        expected = f"text or {media}" if media else "text only"
-        raise RefusedError(f"a message's part is {kind!r:.40}, expected {expected}", param="messages")
-    if media == "input_audio":
-        return _sound(part.get("input_audio"))
-    place = part.get("image_url")
-    url = place.get("url") if isinstance(place, dict) else place
-    if not isinstance(url, str) or not url.startswith("data:"):
-        raise RefusedError(
-            f"an image_url is {shown(url)}, expected a data URL; this server fetches nothing",
-            param="messages",
-        )
-    return {"type": "image", "image": source_of(url)}
-
-
-def _sound(place: Any) -> dict[str, Any]:
-    """The bytes of an input_audio; the format is read from them."""
-    data = place.get("data") if isinstance(place, dict) else place
-    if not isinstance(data, str):
-        raise RefusedError(
-            f"an input_audio is {shown(place)}, expected data in base64, and its format", param="messages"
-        )
-    return {"type": "audio", "audio": decoded(data, "sound")}
-
-
-def _call(call: Any) -> Any:
-    """A function call with its arguments parsed, if they are the JSON text of an object."""
-    function = call.get("function") if isinstance(call, dict) else None
-    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
-        return call
-    try:
-        arguments = json.loads(function["arguments"])
-    except (ValueError, RecursionError):  # invalid JSON of a model stays as it is
-        return call
-    return call | {"function": function | {"arguments": arguments}} if isinstance(arguments, dict) else call
+    raise RefusedError(f"response_format is {as_json(wanted)}, {expected}", param="response_format")
 
 
 def _choices(served: Served, answer: Answer, texts: Sequence[str]) -> list[dict[str, Any]]:

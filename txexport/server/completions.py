@@ -23,7 +23,7 @@ from txexport.server.generating import (
     respond,
     written,
 )
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, naming
 from txexport.server.served import Limits, Served, find
 
 PROMPTS = 128  # of a request
@@ -38,6 +38,7 @@ FIELDS: dict[str, Schema] = {
             {"type": "array", "items": IDS, "minItems": 1, "maxItems": PROMPTS},
         ],
         "required": True,
+        "expected": f"a text, a list of up to {PROMPTS} texts, or token ids",
         "description": "A text or several, or the ids of the model's own tokens.",
     },
     "max_tokens": {"type": "integer", "minimum": 1, "description": f"{NEW_TOKENS} by default."},
@@ -54,7 +55,7 @@ async def completions(request: Request) -> Response:
     limits: Limits = request.app.state.limits
     body = await read_json(request, FIELDS, limits.most_text)
     served = find(request.app.state.served, body["model"])
-    if served.generation is None or served.model.bundle.reader.ids_source is None:
+    if not served.completes:
         raise RefusedError(f"{served.name} does not complete texts; it is for {', '.join(served.methods)}")
     if body.get("echo") and "logprobs" in body:
         raise RefusedError("echo is not served with logprobs; ask without one of them", param="echo")
@@ -74,7 +75,8 @@ def _job_of(
         prompts = [prompts]
     inputs: Sequence[Sequence[int]] = prompts
     if isinstance(prompts[0], str):
-        inputs, _ = inputs_of(bundle, prompts, body.get("src_lang"))
+        with naming(body, "prompt"):
+            inputs, _ = inputs_of(bundle, prompts, body.get("src_lang"))
     more = target_option(bundle, body.get("tgt_lang"))
     new_tokens = body.get("max_tokens", NEW_TOKENS)
     alternatives = body.get("logprobs")

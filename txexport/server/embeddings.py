@@ -12,7 +12,7 @@ from txexport.errors import InputError
 from txexport.runtime.batches import BATCH_TOKENS
 from txexport.server.bodies import Schema, read_json
 from txexport.server.fields import DEADLINE, FLAG, MODEL, NO_EFFECT, TEXT
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, naming
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import Deadline, answered
 from txexport.server.texts import check_together, groups
@@ -71,7 +71,8 @@ async def embeddings(request: Request) -> Response:
         options |= {SIZE: body["dimensions"], "normalize": True}
     key = ("embed", *sorted(options.items()))
     call = served.calls.call(lambda inputs: _embedded(served, inputs, options), texts, key)
-    results = await answered(request, call, Deadline(request, body))
+    with naming(body, "input"):
+        results = await answered(request, call, Deadline(request, body))
     data = []
     for number, (vector, _) in enumerate(results):
         plain = body.get("encoding_format", "float") == "float"
@@ -130,7 +131,9 @@ async def rerank(request: Request) -> Response:
             queries, body["documents"], top_k=body.get("top_n"), truncate=body.get("truncate", False)
         )
 
-    [best] = await answered(request, served.calls.call(ranked, [body["query"]]), Deadline(request, body))
+    call = served.calls.call(ranked, [body["query"]])
+    with naming(body):
+        [best] = await answered(request, call, Deadline(request, body))
     return JSONResponse({"model": served.name, "results": [_result(one, body) for one in best]})
 
 

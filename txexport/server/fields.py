@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from txexport.server.bodies import Schema
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, as_json
 
 TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
@@ -40,6 +40,7 @@ SAMPLING: dict[str, Schema] = {
             {"type": "string", "minLength": 1},
             {"type": "array", "items": {"type": "string", "minLength": 1}, "maxItems": STOPS, "minItems": 0},
         ],
+        "expected": f"a text or a list of up to {STOPS}, none of them empty",
         "description": "Texts before which an answer ends.",
     },
     "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2},
@@ -113,6 +114,6 @@ def include_usage(body: Mapping[str, Any]) -> bool:
     for name, value in chosen.items():
         if name not in ("include_usage", "include_obfuscation") or not isinstance(value, bool):
             raise RefusedError(
-                f"stream_options has {name}={value!r:.40}, expected include_usage", param="stream_options"
+                f"stream_options has {name}={as_json(value)}, expected include_usage", param="stream_options"
             )
     return chosen.get("include_usage", False)

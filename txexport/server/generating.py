@@ -16,7 +16,7 @@ from txexport.runtime.generation.requests import GenerationRequest, request_of
 from txexport.runtime.generation.running_batch import RunningRow, rows_of
 from txexport.runtime.generation.search import Generated
 from txexport.server.fields import include_usage, options_of
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, naming
 from txexport.server.served import Limits, Served
 from txexport.server.streams import Deadline, Events, answered, while_there
 from txexport.server.texts import RowText
@@ -24,6 +24,8 @@ from txexport.server.tool_calls import CallFormat
 from txexport.server.workers import Generation
 
 NEW_TOKENS = 16  # the default of completions, as OpenAI's
+MOST = ("max_completion_tokens", "max_tokens")
+PROMPTS = ("prompt", "messages", "input")  # the fields of what is answered
 Steps: TypeAlias = AsyncIterator[list[tuple[int, str]]]  # pieces of texts with their numbers
 
 
@@ -62,13 +64,14 @@ def job_of(
     bundle = served.model.bundle
     options = options_of(body, bundle.files.generation_config.do_sample) | more
     if new_tokens is not None and new_tokens > limits.max_new_tokens:
+        name = next((one for one in MOST if one in body), MOST[-1])
         most = limits.max_new_tokens
-        raise RefusedError(
-            f"max_tokens is {new_tokens}, and this server gives at most {most}", param="max_tokens"
-        )
+        raise RefusedError(f"{name} is {new_tokens}, and this server gives at most {most}", param=name)
     strict = new_tokens is not None
     options |= {"max_new_tokens": new_tokens or limits.max_new_tokens, "max_length": None}
-    request = replace(request_of(bundle, inputs, None, options), strict=strict, stops_in_prompts=False)
+    with naming(body):
+        request = request_of(bundle, inputs, None, options)
+    request = replace(request, strict=strict, stops_in_prompts=False)
     if alternatives is not None and request.config.num_beams > 1:
         raise RefusedError("logprobs is not served with num_beams above 1", param="logprobs")
     if 1 < request.config.num_beams < body.get("n", 1):
@@ -210,11 +213,12 @@ async def respond(
     A stream begins when its first tokens are there, so that earlier errors have their own status.
     """
     deadline, streams = Deadline(request, body), bool(body.get("stream"))
-    if job.request.config.num_beams > 1:
-        cache_tokens = request.app.state.limits.cache_tokens
-        answer = await answered(request, searched(served, job, cache_tokens), deadline)
-    else:
-        answer = await begin(served, job, streams)
+    with naming(body, next(one for one in PROMPTS if one in body)):
+        if job.request.config.num_beams > 1:
+            cache_tokens = request.app.state.limits.cache_tokens
+            answer = await answered(request, searched(served, job, cache_tokens), deadline)
+        else:
+            answer = await begin(served, job, streams)
     with ExitStack() as stack:
         stack.callback(ended, request, answer)
         if not streams:

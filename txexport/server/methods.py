@@ -13,14 +13,14 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from txexport.errors import shown
+from txexport.errors import InputError
 from txexport.runtime import Model
 from txexport.runtime.generation.length_limits import new_tokens
 from txexport.runtime.run_lengths import run_lengths
 from txexport.server.bodies import Schema, read_json
 from txexport.server.embeddings import needs
 from txexport.server.fields import MODEL, SEVERAL
-from txexport.server.refusals import RefusedError, temporary_folder
+from txexport.server.refusals import RefusedError, as_json, naming, temporary_folder
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import answered
 from txexport.server.texts import check_together, groups
@@ -53,7 +53,7 @@ async def task(request: Request) -> Response:
     if method not in METHODS:
         record = RECORDS.get(method)
         other = f"; expected {', '.join(METHODS)}" if record is None else f"; see POST {record.endpoint}"
-        raise RefusedError(f"no task {shown(method)}{other}", 404)
+        raise RefusedError(f"no task {as_json(method)}{other}", 404)
     fields = fields_of(method)
     has_files = not fields.keys().isdisjoint((*FILES, PAGES))
     body = await read_json(request, fields, limits.max_body if has_files else limits.most_text)
@@ -69,7 +69,8 @@ async def task(request: Request) -> Response:
     first, *others = required(method)
     if others or len(RECORDS[method].inputs) > 1:
         call = served.calls.call(lambda bodies: [run(served, limits, method, bodies[0])], [body])
-        [answer] = await answered(request, call)
+        with naming(fields):
+            [answer] = await answered(request, call)
         return _json(answer)
     inputs = body.pop(first)
     several = isinstance(inputs, list)
@@ -81,7 +82,8 @@ async def task(request: Request) -> Response:
             start += len(part)
 
     key = (method, json.dumps(body, sort_keys=True))
-    answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))
+    with naming(fields):
+        answers = await answered(request, served.calls.call(together, inputs if several else [inputs], key))
     return _json(answers if several else answers[0])
 
 
@@ -119,10 +121,10 @@ def run(served: Served, limits: Limits, method: str, arguments: dict[str, Any], 
 
 
 def _pages(folder: Path, value: Any, start: int) -> Any:
-    """Pages with the paths of their images, which are sent in base64. Raises RefusedError."""
+    """Pages with the paths of their images, which are sent in base64. Raises RefusedError, InputError."""
     if isinstance(value, list):
-        return [_page(folder / f"page[{number}]", page) for number, page in enumerate(value, start)]
-    return _page(folder / "page", value)
+        return [_page(folder / f"{PAGES}[{number}]", page) for number, page in enumerate(value, start)]
+    return _page(folder / PAGES, value)
 
 
 def _page(path: Path, page: Any) -> Any:
@@ -130,17 +132,17 @@ def _page(path: Path, page: Any) -> Any:
     if not isinstance(page, dict) or page.get(OF_PAGE) is None:
         return page
     if not isinstance(page[OF_PAGE], str):
-        raise RefusedError("the image of a page is no text; send its bytes in base64")
+        raise RefusedError("the image of a page is no text; send its bytes in base64", param=PAGES)
     return page | {OF_PAGE: _file(path, page[OF_PAGE])}
 
 
 def _file(path: Path, value: str) -> Path:
-    """Write a file sent in base64; names from a client are never paths. Raises RefusedError."""
+    """Write a file sent in base64; names from a client are never paths. Raises InputError."""
     head, comma, rest = value.partition(",")
     try:
         path.write_bytes(base64.b64decode(rest if comma else head, validate=True))
     except ValueError:  # binascii's too
-        raise RefusedError("a file is not valid base64; send its bytes in base64") from None
+        raise InputError(f"{path.name} is not valid base64; send its bytes in base64") from None
     return path
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from txexport.errors import shown
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, as_json
 
 ROLES = ("user", "assistant", "system", "developer")
 TOLD = ("name", "description", "parameters")  # what a model is to know of a function
@@ -13,7 +12,7 @@ SAME = ("model", "temperature", "top_p", "stream", "parallel_tool_calls", "chat_
 # Fields of the Responses API, and those of chat completions that errors name.
 NAMES = {
     "messages": "input",
-    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
     "response_format": "text",
     "reasoning_effort": "reasoning",
 }
@@ -56,7 +55,7 @@ def _only(body: Mapping[str, Any], name: str, keys: Sequence[str]) -> dict[str, 
     for key in value:
         if key not in keys:
             expected = ", ".join(keys)
-            raise RefusedError(f"{name} has {shown(key)}, expected {expected} only", param=name)
+            raise RefusedError(f"{name} has {as_json(key)}, expected {expected} only", param=name)
     return value
 
 
@@ -65,14 +64,15 @@ def _format(form: Any) -> dict[str, Any]:
     if isinstance(form, dict) and form.get("type") == "json_schema":
         return {"type": "json_schema", "json_schema": {k: form[k] for k in form if k != "type"}}
     if not isinstance(form, dict):
-        raise RefusedError(f"text.format is {shown(form)}, expected an object", param="text")
+        raise RefusedError(f"text.format is {as_json(form)}, expected an object", param="text")
     return form
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    if tool.get("type") != "function":
+    kind = tool.get("type")
+    if kind != "function":
         raise RefusedError(
-            f"a tool is {shown(tool.get('type'))}, expected a function: this server runs no tools of its own",
+            f"a tool is {as_json(kind)}, expected a function: this server runs no tools of its own",
             param="tools",
         )
     # Templates write all of a tool into the prompt: `strict` and the like are not for the model.
@@ -117,10 +117,11 @@ def _message(item: Mapping[str, Any]) -> dict[str, Any]:
         raise RefusedError("the server keeps no items, so an item_reference cannot be read", param="input")
     if kind == "message":
         raise RefusedError(
-            f"an item's role is {shown(item.get('role'))}, expected one of {', '.join(ROLES)}", param="input"
+            f"an item's role is {as_json(item.get('role'))}, expected one of {', '.join(ROLES)}",
+            param="input",
         )
     raise RefusedError(
-        f"an item of input is {shown(kind)}, expected message, function_call or function_call_output",
+        f"an item of input is {as_json(kind)}, expected message, function_call or function_call_output",
         param="input",
     )
 
@@ -130,7 +131,9 @@ def _content(content: Any) -> str | list[dict[str, Any]]:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        raise RefusedError(f"an item's content is {shown(content)}, expected a text or a list", param="input")
+        raise RefusedError(
+            f"an item's content is {as_json(content)}, expected a text or a list", param="input"
+        )
     return [_part(part) for part in content]
 
 
@@ -141,6 +144,6 @@ def _part(part: Any) -> dict[str, Any]:
     if kind == "input_image" and part.get("file_id") is None:
         return {"type": "image_url", "image_url": {"url": part.get("image_url")}}
     raise RefusedError(
-        f"a part of the input is {kind!r:.40}, expected input_text, or input_image with an image_url",
+        f"a part of the input is {as_json(kind)}, expected input_text, or input_image with an image_url",
         param="input",
     )

@@ -6,8 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from txexport.errors import InputError, NotEqualError, shown
+from txexport.errors import InputError, NotEqualError, TxexportError, shown
 from txexport.runtime import Model, load
+from txexport.runtime.generation.prompts import chat_inputs
+from txexport.runtime.preprocessing.chat import Conversation
 from txexport.server.refusals import unknown_model
 from txexport.server.tool_calls import CallFormat, call_format
 from txexport.server.workers import CallThread, GenerationThread
@@ -40,10 +42,27 @@ class Served:
         if model.bundle.step is not None:
             self.generation = GenerationThread(model.bundle, limits.cache_tokens, limits.max_waiting)
 
-    @property
+    @cached_property
     def methods(self) -> tuple[str, ...]:
-        """The methods of Model for the bundle's task."""
-        return self.model.bundle.methods
+        """The methods of Model that the server offers for the bundle."""
+        names = [name for name in self.model.bundle.methods if name != "generate" or self.completes]
+        return (*names, *["chat"] * self.chats)
+
+    @property
+    def completes(self) -> bool:
+        """Return whether it continues or translates texts."""
+        return self.generation is not None and self.model.bundle.reader.ids_source is not None
+
+    @property
+    def chats(self) -> bool:
+        """Return whether it answers conversations."""
+        if self.generation is None or self.model.bundle.is_encoder_decoder:
+            return False
+        try:
+            chat_inputs(self.model.bundle, Conversation([{"role": "user", "content": "Hello."}]))
+        except TxexportError:  # it has no chat template, or Jinja2 is not installed
+            return False
+        return True
 
     @property
     def alive(self) -> bool:

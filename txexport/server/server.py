@@ -88,9 +88,11 @@ def serve(arguments: ServeArguments) -> None:
     With `verify`, every bundle is first compared with the answers that it keeps, as by `verify_here`.
 
     Raises the errors of `load`, and with `verify` NotEqualError for a bundle that differs and the errors of
-    `verify_here`; InputError for two bundles of one name, for a key that is blank or not valid in a header,
-    for an origin in another form, and for a port in use.
+    `verify_here`; InputError for no bundle, for two bundles of one name, for a key that is blank or not valid
+    in a header, for an origin in another form, and for a port in use.
     """
+    if not arguments.bundles:
+        raise InputError(f"bundles is {shown(arguments.bundles)}, expected at least one bundle's folder")
     for key in arguments.api_keys:
         if not key.strip() or key != key.strip() or not (key.isascii() and key.isprintable()):
             raise InputError("a key of api_keys is blank or has characters that are not allowed in a header")

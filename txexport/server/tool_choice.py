@@ -4,11 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from txexport.errors import shown
 from txexport.runtime.generation.constraints import JSON, check_schema
 from txexport.runtime.generation.options import read_option
 from txexport.server.bodies import Schema
-from txexport.server.refusals import RefusedError
+from txexport.server.refusals import RefusedError, as_json
 from txexport.server.tool_calls import ARGUMENTS, CALL_ID, CALLS, CLOSES, EXAMPLE_ID, OPENS, CallFormat, Form
 
 LONGEST_SCHEMA = 2**17  # characters: compiling takes time and memory that grow with them
@@ -43,7 +42,7 @@ def demanded(body: Mapping[str, Any]) -> Functions:
         return ()
     functions = functions_of(tools)
     if not tools:
-        raise RefusedError(f"tool_choice is {shown(choice)}, which needs tools", param="tool_choice")
+        raise RefusedError(f"tool_choice is {as_json(choice)}, which needs tools", param="tool_choice")
     if len(functions) < len(tools):
         raise RefusedError(f"tool_choice needs each of tools as {TOOL}", param="tools")
     if choice == "required":
@@ -52,9 +51,9 @@ def demanded(body: Mapping[str, Any]) -> Functions:
     name = chosen.get("name") if isinstance(chosen, dict) else None
     named = [one for one in functions if one["name"] == name]
     if choice.get("type") != "function" or not named:
-        names = ", ".join(shown(one["name"]) for one in functions)
+        names = ", ".join(as_json(one["name"]) for one in functions)
         raise RefusedError(
-            f"tool_choice is {shown(choice)}, expected one of the functions in tools: {names}",
+            f"tool_choice is {as_json(choice)}, expected one of the functions in tools: {names}",
             param="tool_choice",
         )
     return named[:1]
@@ -135,7 +134,7 @@ def _parameters(function: Mapping[str, Any]) -> dict[str, Any]:
     schema = function.get("parameters", NO_ARGUMENTS)
     if not isinstance(schema, dict):
         raise RefusedError(
-            f"the parameters of {shown(function['name'])} are {shown(schema)}, expected a JSON schema",
+            f"the parameters of {as_json(function['name'])} are {as_json(schema)}, expected a JSON schema",
             param="tools",
         )
     return bounded(schema, "tools")
@@ -143,10 +142,11 @@ def _parameters(function: Mapping[str, Any]) -> dict[str, Any]:
 
 def _check(function: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     """Raise RefusedError if the parameters of a function are no JSON schema that can be compiled."""
-    problem = check_schema(schema)
+    problem = check_schema(schema, "tool_choice")
     if problem:
         raise RefusedError(
-            f"the parameters of {shown(function['name'])} are no valid JSON schema: {problem}", param="tools"
+            f"the parameters of {as_json(function['name'])} are no valid JSON schema: {problem}",
+            param="tools",
         )
 
 

@@ -18,7 +18,7 @@ from txexport.server.bodies import Schema, fitted, read_bytes, work
 from txexport.server.embeddings import needs
 from txexport.server.fields import DEADLINE, FLAG, MODEL, SEVERAL, TEXT
 from txexport.server.generating import GenerationJob, begin, ended
-from txexport.server.refusals import RefusedError, temporary_folder
+from txexport.server.refusals import RefusedError, naming, temporary_folder
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import Deadline, Events, answered, while_there
 from txexport.server.thread_steps import ThreadSteps
@@ -100,10 +100,11 @@ async def _answer(request: Request, fields: Mapping[str, Schema], task: str | No
     chosen = task or body.get("task") or "transcribe"
     whisper = served.generation is not None and not served.model.bundle.reads_any_length
     upload = Upload(served, sound, body, chosen, _options(body, task, whisper))
-    seconds, job = await work(request, _opened, upload)
-    if job is not None:
-        return await _generated(request, upload, job, seconds, deadline)
-    return await _transcribed(request, upload, seconds, deadline)
+    with naming({*body, "file"}):
+        seconds, job = await work(request, _opened, upload)
+        if job is not None:
+            return await _generated(request, upload, job, seconds, deadline)
+        return await _transcribed(request, upload, seconds, deadline)
 
 
 def _options(body: Mapping[str, Any], task: str | None, whisper: bool) -> dict[str, Any]:

@@ -355,6 +355,39 @@ def test_answer_follows_the_prompt(bundle):
     assert "".join(model.stream_chat(MESSAGES[3:], max_new_tokens=4)) == expected
 
 
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ({"role": "user"}, "messages[1].content is None, expected a text or a list of parts"),
+        ({"role": "user", "content": 5}, "messages[1].content is 5, expected a text or a list of parts"),
+        ({"role": "user", "content": {"a": 1}}, "messages[1].content is {'a': 1}, expected a text or a list"),
+        ({"role": "assistant", "content": None}, "messages[1].content is None, expected a text or a list"),
+        ({"content": "Hi"}, 'messages[1].role is None, expected a text such as "user"'),
+        ({"role": 5, "content": "Hi"}, 'messages[1].role is 5, expected a text such as "user"'),
+        (7, 'expected a list of {"role": ..., "content": ...}'),
+        ({"role": "user", "content": "a" * 30 + "\ud800"}, "a text is not valid Unicode: 'aaaa"),
+        ({"role": "user", "content": [{"type": "text", "text": "\ud800"}]}, "is not valid Unicode: "),
+    ],
+)
+def test_messages_that_say_nothing_are_refused(message, expected, bundle):
+    """A template would write None, or nothing."""
+    model = load(bundle(TEMPLATES["tools"])[0], device="cpu", threads=1)
+    with pytest.raises(InputError) as caught:
+        model.chat([MESSAGES[1], message], max_new_tokens=1)
+    assert expected in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
+def test_calls_and_their_results_need_no_text(bundle):
+    template = "{% for m in messages %}{{ m.role[0] }}{{ m.content }}{% endfor %}"
+    model = load(bundle(template)[0], device="cpu", threads=1)
+    called = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    result = {"role": "tool", "name": "look", "content": {"animals": 1}}
+    thought = {"role": "assistant", "reasoning_content": "A cat."}
+    for messages in ([called, result], [thought]):
+        assert isinstance(model.chat(messages, max_new_tokens=1), str)
+
+
 def test_answer_follows_the_tools(bundle):
     folder, tokenizer = bundle(TEMPLATES["calls"])
     model = load(folder, device="cpu", threads=1)

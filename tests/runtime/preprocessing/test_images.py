@@ -453,8 +453,8 @@ def damaged(folder):
     ("given", "said"),
     [
         ("half.png", r"image .*half.png cannot be read: .*truncated"),
-        ("text.png", r"image .*text.png cannot be read: cannot identify"),
-        ("none.png", r"image .*none.png cannot be read: cannot identify"),
+        ("text.png", r"image .*text.png cannot be read: it is in no format that Pillow knows"),
+        ("none.png", r"image .*none.png cannot be read: it is in no format that Pillow knows"),
         ("gone.png", r"image .*gone.png cannot be read: .*No such file"),
         (".", r"cannot be read: .*"),
         (np.zeros((4, 4, 3)), r"an image is float64 \(4, 4, 3\), expected uint8 \(H, W, 3\)"),

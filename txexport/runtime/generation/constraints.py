@@ -96,12 +96,13 @@ def compiled(config: GenerationConfig, files: BundleFiles, vocab_size: int) -> C
     return Constraint(name, start, config)
 
 
-def check_schema(schema: Any) -> str:
+def check_schema(schema: Any, purpose: str) -> str:
     """The reason why a JSON schema does not compile; empty if it does.
 
-    Raises InputError for one that is not a schema at all, MissingLibraryError without llguidance.
+    Raises InputError for one that is not a schema at all, MissingLibraryError without llguidance, which the
+    `purpose` needs.
     """
-    with needed_for("json_schema"):
+    with needed_for(purpose):
         from llguidance import LLMatcher
     with crashes():
         return " ".join(LLMatcher.validate_grammar(_grammar("json_schema", schema)).split())[:300]

@@ -15,6 +15,7 @@ from txexport.runtime.generation.pictures import Piece, check_reads, prompts_of,
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing import chat
 from txexport.runtime.preprocessing.chat import Conversation
+from txexport.runtime.preprocessing.chat_messages import check_messages
 from txexport.runtime.preprocessing.languages import in_language, language_token
 from txexport.runtime.preprocessing.message_images import without_images
 from txexport.runtime.preprocessing.message_sounds import without_sounds
@@ -70,13 +71,14 @@ def chat_inputs(bundle: LoadedBundle, conversation: Conversation) -> tuple[list[
     check_task(bundle, "generate")
     messages, images = without_images(conversation.messages)
     messages, sounds = without_sounds(messages)
+    check_messages(messages)
     check_reads(bundle, bool(images), bool(sounds))
     text, tiles, adds = (
         prompts_of(bundle).chat(replace(conversation, messages=messages), images or sounds)
         if bundle.reads_media
         else (chat.prompt(bundle.files.folder, conversation), [], False)
     )
-    bundle.files.text_size.check([text], _longest(bundle))
+    bundle.files.text_size.check(as_texts(text), _longest(bundle))
     [encoding] = bundle.files.text.encode([text], adds=adds)
     return [encoding.ids], read_media(bundle, [encoding.ids], [tiles])
 

@@ -17,7 +17,10 @@ REASONING = (
     "thinking",
     "reasoning",
 )  # what a message's reasoning is called, newest first
+# Keys of a message that needs no content.
+CONTENT_FREE = ("tool_calls", "function_call", *REASONING)
 DEPTH = 100  # of lists within lists
+EXPECTED = '{"role": ..., "content": ...}'
 Message = dict[str, Any]
 
 
@@ -27,9 +30,31 @@ def messages_of(values: Any) -> list[Message]:
     Objects of OpenAI's client are messages too. A key whose value is None is left out, such as the content of
     a tool call; reasoning under any of its names becomes `reasoning_content` and `thinking`.
     """
-    messages = mappings("messages", values, '{"role": ..., "content": ...}')
+    messages = mappings("messages", values, EXPECTED)
     cleaned = [{key: value for key, value in one.items() if value is not None} for one in messages]
     return [_reasoning(one) for one in cleaned]
+
+
+def check_messages(values: Any) -> None:
+    """Raise InputError for a message without a role, or whose content is neither a text nor a list of parts.
+
+    A call of a function or reasoning needs no content, and the result of a tool may be an object. Templates
+    would write other values as Python does, such as "None", or leave them out.
+    """
+    for number, message in enumerate(mappings("messages", values, EXPECTED)):
+        role, content = message.get("role"), message.get("content")
+        if not isinstance(role, str):
+            raise InputError(f'messages[{number}].role is {shown(role)}, expected a text such as "user"')
+        kinds = (str, list, tuple, dict) if role == "tool" else (str, list, tuple)
+        if not isinstance(content, kinds) and not (content is None and may_lack_content(message)):
+            raise InputError(
+                f"messages[{number}].content is {shown(content)}, expected a text or a list of parts"
+            )
+
+
+def may_lack_content(message: Mapping[str, Any]) -> bool:
+    """Return whether a message says something without content."""
+    return any(message.get(key) is not None for key in CONTENT_FREE)
 
 
 def mappings(name: str, values: Any, expected: str) -> list[Message]:

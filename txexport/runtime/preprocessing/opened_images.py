@@ -25,7 +25,7 @@ def several(images: object) -> bool:
 def opened(source: "Source", on_white: bool = False) -> "Image":
     """The RGB image of a path, of a file's bytes, a PIL image or an array."""
     with needed_for("reading images"):
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     if isinstance(source, np.ndarray):
         if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or not source.size:
             raise InputError(f"an image is {source.dtype} {source.shape}, expected uint8 (H, W, 3)")
@@ -52,5 +52,7 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
         return image.convert("RGB")
     except InputError:
         raise
+    except UnidentifiedImageError:
+        raise InputError(f"image {name} cannot be read: it is in no format that Pillow knows") from None
     except Exception as error:  # Pillow's decoders raise many types for damaged files
         raise InputError(f"image {name} cannot be read: {first_line(error)}") from None

@@ -230,8 +230,9 @@ def _check(text: object) -> str:
         raise InputError(f"a text is {type(text).__name__}, expected str")
     try:
         text.encode()
-    except UnicodeEncodeError:
-        raise InputError(f"a text is not valid Unicode: {text[:40]!r}") from None
+    except UnicodeEncodeError as error:
+        start = max(0, error.start - 20)
+        raise InputError(f"a text is not valid Unicode: {text[start : start + 40]!r}") from None
     return text
 
 
