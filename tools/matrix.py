@@ -157,13 +157,13 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str], runtimes: list[str
     lines += [
         f"| {title} | {' | '.join(cells[name].text for name in names)} |" for title, cells in rows.items()
     ]
-    notes = [
-        f"- {title} on {name}: {note}"
-        for title, cells in rows.items()
-        for name in names
-        for note in (cells[name].failure, cells[name].refused, *cells[name].notes)
-        if note is not None
-    ]
+    columns: dict[tuple[str, str], list[str]] = {}  # by row and note
+    for title, cells in rows.items():
+        for name in names:
+            cell = cells[name]
+            for note in filter(None, (cell.failure, cell.refused, *cell.notes)):
+                columns.setdefault((title, note), []).append(name)
+    notes = [f"- {title} on {', '.join(where)}: {note}" for (title, note), where in columns.items()]
     return "\n".join([ran, "", *lines, "", *notes]) + "\n"
 
 

@@ -87,7 +87,12 @@ def _start(value: object, depth: int = 4) -> object:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line with text of an error's message, with the next after a colon, or else its type."""
+    """The first line with text of an error's message, with the next after a colon, or else its type.
+
+    For an error of the system, its message without number and file.
+    """
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
 
@@ -102,11 +107,6 @@ def damage(error: Exception) -> str:
     if missing := re.search(r"missing \d+ required .*arguments?: (.*)", message):
         return f"it has no {missing[1]}"
     return message
-
-
-def reason(error: OSError) -> str:
-    """The system's message for an error, or the error's own if it has no number."""
-    return error.strerror or first_line(error)
 
 
 def is_failure(error: BaseException) -> bool:

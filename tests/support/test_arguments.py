@@ -60,6 +60,7 @@ def test_first_line_of_an_error_has_what_follows_its_colon():
     assert first_line(ValueError("one:\n\ntwo\nthree")) == "one: two"
     assert first_line(ValueError("nothing follows:")) == "nothing follows:"
     assert first_line(KeyError()) == "KeyError"
+    assert first_line(OSError(2, "No such file", "a.wav")) == "No such file"  # messages name the file already
 
 
 def test_message_is_one_line_of_what_a_terminal_shows():

@@ -40,20 +40,10 @@ def drawings(
             refuse_input("--draw", picture, [*texts, one.value])
             try:
                 with replaced(picture) as stream:
-                    draw(one.value, answer).save(stream, format=_format(picture))
+                    draw(one.value, answer).save(stream)  # in the format of its name
             except (OSError, ValueError) as error:  # Pillow knows no such suffix, or the folder is none
                 raise InputError(f"{picture} cannot be written: {first_line(error)}") from None
         yield window
-
-
-def _format(file: Path) -> str:
-    """Pillow's name of a file's format. Raises ValueError for a suffix that it does not know."""
-    from PIL import Image
-
-    Image.init()
-    if file.suffix.lower() not in Image.EXTENSION:
-        raise ValueError(f"unknown file extension: {file.suffix}")
-    return Image.EXTENSION[file.suffix.lower()]
 
 
 def with_boxes(source: Any, objects: Any) -> Any:

@@ -20,7 +20,7 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
     path = path.resolve() if path.is_symlink() else path
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft = path.with_name(f".{os.getpid()}.{path.name}")  # whose ending stays
     try:
         with writing(path), draft.open("wb") as stream:
             yield stream

@@ -8,6 +8,7 @@ import pytest
 from helpers.saturation import skip_where_products_saturate
 
 from txexport.runtime.engines import onnxruntime
+from txexport.runtime.engines.shared_weights import SHARED_WEIGHT
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +63,7 @@ def test_weights_that_layers_share_are_loaded(checkpoint_of, tmp_path, monkeypat
     def refuses(path, options, providers):
         started.append(options)
         if len(started) == 1:
-            raise RuntimeError(f"AddInitializedOrtValue {onnxruntime.SHARED_WEIGHT}")
+            raise RuntimeError(f"AddInitializedOrtValue {SHARED_WEIGHT}")
         return session(path, options, providers=providers)
 
     session = onnxruntime.ort.InferenceSession

@@ -243,7 +243,8 @@ def test_what_runs_it_and_what_does_not(checkpoint, family, tmp_path):
     assert "worst cosine" in result.output
     measured = txexport.bench(tmp_path / "out", rounds=1)
     assert {one.candidate.engine for one in measured.candidates} == {"onnxruntime"}
-    assert all("visual-document-retrieval" in reason for reason in measured.left_out.values())
+    reasons = ("visual-document-retrieval", "no bfloat16 on this cpu")
+    assert all(any(one in why for one in reasons) for why in measured.left_out.values()), measured.left_out
     with pytest.raises(UnsupportedError, match=r"is for visual-document-retrieval, whose graphs OpenVINO"):
         txexport.load(tmp_path / "out", engine="openvino")
 

@@ -15,7 +15,7 @@ import numpy as np
 import onnxruntime as ort
 
 from txexport import bundle
-from txexport.bundle.manifest import AGAINST_SATURATION, FOLDED, UNROUNDED, Manifest
+from txexport.bundle.manifest import AGAINST_SATURATION, UNROUNDED, Manifest
 from txexport.contracts import Port, roles
 from txexport.contracts.stage import AFTER
 from txexport.errors import BundleError, InputError, first_line, install, warn
@@ -24,6 +24,7 @@ from txexport.runtime.engines import FLOAT32, Opened
 from txexport.runtime.engines.captures import Captures
 from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.engines.moves import Moves
+from txexport.runtime.engines.shared_weights import started
 from txexport.runtime.session import ON_CUDA, Bound, Session
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -32,7 +33,6 @@ WARNINGS, FATAL_ONLY = 2, 4  # ONNX Runtime's log severities; its exceptions are
 EXACT_ARENA = {"arena_extend_strategy": "kSameAsRequested"}  # caches are large, and sizes differ
 CPU, SUFFIX = "CPUExecutionProvider", "ExecutionProvider"
 CUDA = "cuda"
-SHARED_WEIGHT = "Attempt to replace the existing tensor"  # in the error for a weight that is converted twice
 NAMED = 3  # slow products that a warning lists
 
 
@@ -146,13 +146,13 @@ def open_session(
         try:
             with _silent():
                 try:
-                    session, folded = _started(path, options, providers(device, capture))
+                    session, folded = started(path, options, providers(device, capture))
                 except Exception as error:  # ONNX Runtime's exceptions share no base class
                     if not capture:
                         raise
                     warn(f"{path.name} runs without CUDA graphs: {first_line(error)}")
                     capture = False
-                    session, folded = _started(path, options, providers(device))
+                    session, folded = started(path, options, providers(device))
         except BundleError:
             raise
         except Exception as error:  # ONNX Runtime's exceptions share no base class
@@ -168,30 +168,6 @@ def open_session(
         raise InputError(f"ONNX Runtime cannot start {needs}")
     moves = Moves([("CUDAExecutionProvider", EXACT_ARENA)], "cuda") if device in ON_CUDA else None
     return Session(opened, device, moves=moves)
-
-
-def _started(path: Path, options: ort.SessionOptions, wanted: list) -> tuple[ort.InferenceSession, bool]:
-    """A session, and true if its products are folded: of floats in place of integers.
-
-    They are where ONNX Runtime cannot convert weights against saturation: it fails at those that several
-    products share, as in ALBERT. Raises BundleError where products of integers are nodes of the graph
-    (int8-fast).
-    """
-    try:
-        return ort.InferenceSession(path, options, providers=wanted), False
-    except Exception as error:  # ONNX Runtime's exceptions share no base class
-        if SHARED_WEIGHT not in str(error):
-            raise
-    options.add_session_config_entry(FOLDED, "1")
-    why = "on a processor without VNNI, ONNX Runtime cannot compute with int8 weights that layers share"
-    try:
-        session = ort.InferenceSession(path, options, providers=wanted)
-    except Exception as error:
-        if SHARED_WEIGHT not in str(error):
-            raise
-        raise BundleError(f"{path} cannot be loaded: {why}; export with --dtype int8 or int4") from None
-    warn(f"{path.name} computes in float32, more slowly: {why}")
-    return session, True
 
 
 @contextlib.contextmanager

@@ -82,6 +82,6 @@ def open_bytes(source: Any) -> Iterator[ByteStream]:
     try:
         file = io.BufferedReader(io.FileIO(path))
     except (OSError, ValueError) as error:  # ValueError: a null character
-        raise InputError(f"sound {path} cannot be read: {error}") from None
+        raise InputError(f"sound {path} cannot be read: {first_line(error)}") from None
     with file:
         yield ByteStream(file, str(path))
