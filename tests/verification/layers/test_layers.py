@@ -30,6 +30,7 @@ from txexport.verification.layers.result import ComponentCheck, LayerReport
 
 PADDED, STEPS = "three ragged rows, right padding", "two equal rows, several tokens a step"
 MASKED = "two images, points and a mask each"
+POINTS = "two images, three groups of points each"
 DEEP = Row("bert", "BertModel", "feature-extraction", "7 layers", {"num_hidden_layers": 7})
 
 
@@ -95,7 +96,7 @@ WEIGHTS = [
     ("dinov2", None, "one", "encoder.embedding.position.weight", (None, None, "encoder.embedding")),
     ("depth_anything", None, "one", "head.neck.maps.1.project.weight", (None, None, "head.neck.maps.1")),
     ("depth_anything", None, "one", "head.halve.bias", (None, None, "head")),
-    ("sam", None, MASKED, "vision.layers.1.attention.o.weight", ("vision", 1, "attention.o")),
+    ("sam", None, POINTS, "vision.layers.1.attention.o.weight", ("vision", 1, "attention.o")),
     ("sam", None, MASKED, "mask_prompt.halve_again.weight", (None, None, "mask_prompt")),
     ("sam", None, MASKED, "decoder.vectors.2.1.bias", (None, None, "decoder.vectors.2.1")),
     ("sam2", None, MASKED, "vision.mergings.1.attention.k.weight",
