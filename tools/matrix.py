@@ -15,6 +15,7 @@ import tempfile
 import warnings
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from textwrap import shorten
 
 import click
 import onnx
@@ -44,6 +45,7 @@ FORMS = {
     "for web": {"client": "web"},
 }
 WEBGPU = "webgpu"
+LONGEST = 240  # characters of a note
 FORMATS = "float32", "int8", "int8-fast", "int4"  # the columns of WebGPU's table
 
 
@@ -162,7 +164,7 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str], runtimes: list[str
         for name in names:
             cell = cells[name]
             for note in filter(None, (cell.failure, cell.refused, *cell.notes)):
-                columns.setdefault((title, note), []).append(name)
+                columns.setdefault((title, shorten(note, LONGEST, placeholder=" …")), []).append(name)
     notes = [f"- {title} on {', '.join(where)}: {note}" for (title, note), where in columns.items()]
     return "\n".join([ran, "", *lines, "", *notes]) + "\n"
 
