@@ -87,12 +87,7 @@ def _start(value: object, depth: int = 4) -> object:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line with text of an error's message, with the next after a colon, or else its type.
-
-    For an error of the system, its message without number and file.
-    """
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+    """The first line with text of an error's message, with the next after a colon, or else its type."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines[: 2 if lines[0].endswith(":") else 1])
 
@@ -107,6 +102,11 @@ def damage(error: Exception) -> str:
     if missing := re.search(r"missing \d+ required .*arguments?: (.*)", message):
         return f"it has no {missing[1]}"
     return message
+
+
+def reason(error: BaseException) -> str:
+    """The system's message for an error, without its number and file, or else `first_line`."""
+    return getattr(error, "strerror", None) or first_line(error)
 
 
 def is_failure(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import txexport
 from txexport import TxexportError, compare, export, inspect, load, verify
-from txexport.errors import LONGEST_MESSAGE, BundleError, InputError, first_line
+from txexport.errors import LONGEST_MESSAGE, BundleError, InputError, first_line, reason
 from txexport.support.arguments import arguments_from
 
 WRONG = {
@@ -60,7 +60,9 @@ def test_first_line_of_an_error_has_what_follows_its_colon():
     assert first_line(ValueError("one:\n\ntwo\nthree")) == "one: two"
     assert first_line(ValueError("nothing follows:")) == "nothing follows:"
     assert first_line(KeyError()) == "KeyError"
-    assert first_line(OSError(2, "No such file", "a.wav")) == "No such file"  # messages name the file already
+    assert "a.wav" in first_line(OSError(2, "No such file", "a.wav"))
+    assert reason(OSError(2, "No such file", "a.wav")) == "No such file"  # for messages that name the file
+    assert reason(OSError("odd")) == reason(ValueError("odd")) == "odd"
 
 
 def test_message_is_one_line_of_what_a_terminal_shows():

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from txexport.errors import BundleError, first_line
+from txexport.errors import BundleError, reason
 
 PARTIAL, OLD, REPLACED = "partial", "old", "replaced"
 AT_FDCWD, RENAME_EXCHANGE, RENAME_SWAP = -100, 2, 2  # of linux/fcntl.h and linux/fs.h; of macOS' sys/stdio.h
@@ -176,5 +176,5 @@ def recover(folder: Path) -> None:
 def _away(out: Path, old: Path, error: OSError) -> BundleError:
     return BundleError(
         f"{out} was moved to {old} by an export that was killed, and could not be moved back: "
-        f"{first_line(error)}; rename it"
+        f"{reason(error)}; rename it"
     )

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from txexport.errors import CheckpointError, UnsupportedError, first_line
+from txexport.errors import CheckpointError, UnsupportedError, reason
 
 FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 INTEGERS = {
@@ -116,4 +116,4 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {first_line(error)}") from None
+        raise CheckpointError(f"{path} cannot be read: {reason(error)}") from None

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from txexport.cli.answers import SKIPPED
-from txexport.errors import TxexportError, crashes, first_line
+from txexport.errors import TxexportError, crashes, reason
 from txexport.support.printable import line
 from txexport.tasks import METHODS
 
@@ -85,7 +85,7 @@ class Commands(click.Group):
             discard_output()
             sys.exit(0)
         except OSError as error:
-            click.echo(line(f"error: {error.filename or 'output'}: {first_line(error)}"), err=True)
+            click.echo(line(f"error: {error.filename or 'output'}: {reason(error)}"), err=True)
         except KeyboardInterrupt:
             sys.exit(128 + signal.SIGINT)
         except Exception:  # a defect of txexport; 1 would mean "not equal"

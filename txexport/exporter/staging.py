@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from txexport import bundle
 from txexport.bundle import swap
-from txexport.errors import BundleError, first_line
+from txexport.errors import BundleError, reason
 
 
 @contextlib.contextmanager
@@ -37,7 +37,7 @@ def placed(out: Path, source: Path, force: bool) -> Iterator[Path]:
             finally:
                 _tidy(out)
     except OSError as error:
-        raise BundleError(f"{out} could not be written: {first_line(error)}; it is unchanged") from error
+        raise BundleError(f"{out} could not be written: {reason(error)}; it is unchanged") from error
 
 
 def check_replaceable(out: Path, source: Path, force: bool) -> None:
@@ -118,7 +118,7 @@ def _discard(out: Path, folder: Path) -> None:
     try:
         os.rename(folder, swap.beside(out, swap.REPLACED))
     except OSError as error:
-        _warn(f"{folder} could not be removed: {first_line(error)}")
+        _warn(f"{folder} could not be removed: {reason(error)}")
 
 
 def _remove(folder: Path) -> None:
@@ -138,7 +138,7 @@ def _remove(folder: Path) -> None:
         (folder / bundle.MANIFEST).unlink(missing_ok=True)
         folder.rmdir()
     except OSError as error:
-        _warn(f"{folder} could not be removed: {first_line(error)}")
+        _warn(f"{folder} could not be removed: {reason(error)}")
 
 
 def _warn(message: str) -> None:

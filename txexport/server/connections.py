@@ -12,7 +12,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from txexport.errors import InputError, first_line
+from txexport.errors import InputError, reason
 from txexport.server.bodies import UPLOAD
 
 HEAD = 10.0  # seconds for a request's headers, from the connection or from their first byte
@@ -154,7 +154,7 @@ def listening(host: str, port: int) -> Iterator[list[socket.socket]]:
 
 def refused_place(host: str, port: int, error: Exception) -> InputError:
     """The error for an address on which the server cannot listen, with its cause."""
-    cause = first_line(error) if isinstance(error, OSError) else str(error)
+    cause = reason(error) if isinstance(error, OSError) else str(error)
     return InputError(f"cannot listen on {host}:{port}: {cause}; give another --port or --host")
 
 

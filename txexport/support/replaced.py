@@ -1,6 +1,5 @@
 """Files that are complete or not there."""
 
-import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,12 +14,16 @@ from txexport.support.paths import writing
 def replaced(path: Path) -> Iterator[IO[bytes]]:
     """A temporary file that is renamed to `path` on success, and removed on failure.
 
-    The folder of `path` is made if there is none. A link is followed, and a file's permissions stay.
+    The folder of `path` is made if there is none. A link, a device such as /dev/stdout, and a file in a
+    folder without write permission are written in place.
     """
-    path = path.resolve() if path.is_symlink() else path
     with writing(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{os.getpid()}.{path.name}")  # whose ending stays
+    if path.is_symlink() or (path.exists() and not path.is_file()) or not os.access(path.parent, os.W_OK):
+        with writing(path), path.open("wb") as stream:
+            yield stream
+        return
+    draft = path.with_name(f".{os.getpid()}.{path.name}")  # with the same suffix, which Pillow reads
     try:
         with writing(path), draft.open("wb") as stream:
             yield stream
@@ -32,5 +35,4 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
             error.filename = str(path)
         raise
     finally:
-        with contextlib.suppress(OSError):  # a file system that is read only
-            draft.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from txexport import bundle
 from txexport.bundle.proof import Proof
-from txexport.errors import first_line
+from txexport.errors import reason
 from txexport.verification.answers.stored import Answers, packed
 from txexport.verification.checks import CHECKPOINT, TensorCheck
 from txexport.verification.result import Report
@@ -25,7 +25,7 @@ def record(folder: Path, report: Report, answers: Mapping[str, Answers]) -> None
         written = packed(answers) if report.exact and answers else None
         bundle.record(folder, proof(report, _session_options(folder)), written)
     except OSError as error:
-        warnings.warn(f"the proof was not recorded in {folder}: {first_line(error)}", stacklevel=3)
+        warnings.warn(f"the proof was not recorded in {folder}: {reason(error)}", stacklevel=3)
 
 
 def _session_options(folder: Path) -> dict[str, dict[str, str]]:

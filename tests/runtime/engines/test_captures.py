@@ -8,7 +8,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper
 
-from txexport.runtime.engines.captures import MOST, REPEATED, Captures
+from txexport.runtime.engines.captures import MOST, REPEATED, SHORT, Captures, _short
 
 
 @pytest.fixture
@@ -86,3 +86,27 @@ def test_captures_have_a_limit(session):
     for _ in range(REPEATED + 2):
         run({"x": rows(1, 1)})
     assert set(session.numbers) == {"-1"}
+
+
+def test_a_capture_that_fails_is_a_warning(session, monkeypatch):
+    captures = Captures(session, "cpu")
+    run = captures.bind({"past": value([[1, 2]])}, {}, ["y"], "cpu")
+    recorded = session.run_with_iobinding
+
+    def refuses(binding, options):
+        if options.get_run_config_entry("gpu_graph_id") != "-1":
+            raise RuntimeError("operation not permitted when stream is capturing")
+        recorded(binding, options)
+
+    monkeypatch.setattr(session, "run_with_iobinding", refuses)
+    for number in range(REPEATED - 1):
+        run({"x": rows(1, number)})
+    with pytest.warns(UserWarning, match="a step runs without a CUDA graph: operation not permitted"):
+        last = run({"x": rows(1, 9)})
+    np.testing.assert_array_equal(last["y"].numpy(), [[10, 11]])
+    np.testing.assert_array_equal(run({"x": rows(1, 3)})["y"].numpy(), [[4, 5]])
+
+
+@pytest.mark.parametrize(("tokens", "short"), [(1, True), (SHORT, True), (SHORT + 1, False)])
+def test_long_prompts_are_not_captured(tokens, short):
+    assert _short({"input_ids": np.zeros((3, tokens), np.int64), "positions": np.zeros((3, 3, 1))}) == short

@@ -267,7 +267,7 @@ def test_a_new_cache_is_empty(on_device):
 
 
 def test_rows_that_cannot_join_leave_those_there_as_they_were(on_device, monkeypatch):
-    """Where the device's memory is full, the running rows go on in buffers that nobody else is lent."""
+    """If the device's memory is full, the running rows keep their buffers, and no other cache gets them."""
     usual, moved, moves = on_device("gpt2")
     prompt, options = [5, 6, 7], {"max_new_tokens": 9, "min_new_tokens": 9}
     [expected] = usual.generate_ids([prompt], **options)

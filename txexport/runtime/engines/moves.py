@@ -19,7 +19,6 @@ INT64, INTEGER = 7, 2  # ONNX's numbers of a tensor's and of an attribute's type
 FATAL_ONLY = 4
 EXPANDED = 4  # dimensions of what Expand writes
 
-
 Values = Mapping[str, ort.OrtValue]
 
 
@@ -57,9 +56,13 @@ class Moves:
 
     def clear(self, values: Values) -> None:
         """Fill values with zeros."""
+        zeros = {
+            kind: ort.OrtValue.ortvalue_from_numpy(np.zeros(1, NUMPY[kind]), self._memory, 0)
+            for kind in {value.data_type() for value in values.values()}
+        }
         for value in values.values():
-            zero = ort.OrtValue.ortvalue_from_numpy(np.zeros(1, NUMPY[value.data_type()]), self._memory, 0)
-            self._run("Expand", [zero], ort.OrtValue.ortvalue_from_numpy(np.array(value.shape())), value)
+            shape = ort.OrtValue.ortvalue_from_numpy(np.array(value.shape(), np.int64))
+            self._run("Expand", [zeros[value.data_type()]], shape, value)
 
     def _run(
         self,

@@ -38,13 +38,10 @@ def borrowed(session: Session, rows: int, capacity: int) -> Loan:
 
 
 class DeviceCache(StaticCache):
-    """A StaticCache whose buffers are in a device's memory; see `rounded` for capacities."""
+    """A StaticCache whose buffers are in a device's memory. Its capacity is one that `rounded` returns."""
 
     loan: Loan
     bound_to: Loan  # what `bound` reads and writes
-
-    def __init__(self, session: Session, cross: Mapping[str, Value], batch: int, capacity: int):
-        super().__init__(session, cross, batch, rounded(capacity))
 
     def _zeros(self, batch: int, capacity: int) -> dict[str, np.ndarray]:
         self.loan = borrowed(self.session, batch, capacity)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from txexport.errors import InputError, first_line
+from txexport.errors import InputError, reason
 
 
 class ByteStream(io.RawIOBase):
@@ -37,7 +37,7 @@ class ByteStream(io.RawIOBase):
                 parts.append(part)
                 left -= len(part) if size > 0 else 0
         except (OSError, ValueError) as error:  # ValueError: it was closed
-            raise InputError(f"sound {self.name} cannot be read: {first_line(error)}") from None
+            raise InputError(f"sound {self.name} cannot be read: {reason(error)}") from None
         return b"".join(parts)
 
     def readinto(self, buffer: Any) -> int:
@@ -82,6 +82,6 @@ def open_bytes(source: Any) -> Iterator[ByteStream]:
     try:
         file = io.BufferedReader(io.FileIO(path))
     except (OSError, ValueError) as error:  # ValueError: a null character
-        raise InputError(f"sound {path} cannot be read: {first_line(error)}") from None
+        raise InputError(f"sound {path} cannot be read: {reason(error)}") from None
     with file:
         yield ByteStream(file, str(path))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from txexport.errors import InputError, first_line, needed_for
+from txexport.errors import InputError, needed_for, reason
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -55,4 +55,4 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
     except UnidentifiedImageError:
         raise InputError(f"image {name} cannot be read: it is in no format that Pillow knows") from None
     except Exception as error:  # Pillow's decoders raise many types for damaged files
-        raise InputError(f"image {name} cannot be read: {first_line(error)}") from None
+        raise InputError(f"image {name} cannot be read: {reason(error)}") from None

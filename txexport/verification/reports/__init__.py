@@ -1,12 +1,10 @@
 """Reports as files: JSON, Markdown, JUnit and HTML."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from txexport import bundle
 from txexport.errors import InputError
-from txexport.support.paths import write_text
 from txexport.support.replaced import replaced
 from txexport.verification.reports import html_page, json_text, junit, markdown
 from txexport.verification.result import Report
@@ -34,10 +32,6 @@ def check(path: str | Path, form: str | None = None) -> str:
 
 def write(reports: Report | Sequence[Report], path: str | Path, form: str | None = None) -> None:
     """Write one report, or several as one file. Raises as `check`, and OSError, which leaves an older one."""
-    text, path = FORMS[check(path, form)](reports), Path(path)
-    in_place = path.is_symlink() or not os.access(path.parent, os.W_OK)
-    if in_place or (path.exists() and not path.is_file()):  # such as /dev/stdout
-        write_text(path, text)
-        return
-    with replaced(path) as stream:
+    text = FORMS[check(path, form)](reports)
+    with replaced(Path(path)) as stream:
         stream.write(text.encode())

@@ -4,7 +4,6 @@ WebGPU computes in software (SwiftShader, which Chromium brings), so that no GPU
 """
 
 import os
-import secrets
 import shutil
 import subprocess
 import tempfile
@@ -173,14 +172,12 @@ def _open(
     shown = {path.name: path for path in files.values()}
     shown |= {name: path.with_name(name) for path, names in weights.items() for name in names}
 
-    folder = f"bundle-{secrets.token_hex(4)}"  # the browser caches files by name
-
     def about(path: Path) -> dict[str, Any]:
-        of_path = {"graph": f"{folder}/{path.name}", "folder": folder, "weights": weights[path]}
+        of_path = {"graph": f"bundle/{path.name}", "folder": "bundle", "weights": weights[path]}
         return {**of_path, "options": dict(options)}
 
     with _page_for_bundle(provider) as page:
-        page.show({f"{folder}/{name}": path for name, path in shown.items()})
+        page.show({f"bundle/{name}": path for name, path in shown.items()})
 
         def refused(error: RuntimeError) -> None:
             if provider == WEBGPU.name:  # on which onnxruntime-web never answers again
