@@ -73,8 +73,8 @@ IMPORTED = {
     "txexport/server": "numpy runtime support tasks verification",
     "txexport/batch": "numpy runtime tasks",
     "txexport/cli": (
-        "click numpy rich batch benchmark bundle dtype_comparison exporter families formats inspection "
-        "runtime server support tasks verification"
+        "click numpy rich batch benchmark bundle checkpoints dtype_comparison exporter families formats "
+        "inspection runtime server support tasks verification"
     ),
 }
 
@@ -168,6 +168,15 @@ def test_runtime_takes_numpy_and_tokenizers_along_and_no_more():
     assert {"tokenizers", "numpy"} <= loaded
     assert not loaded & {"onnxruntime", "openvino"}  # an engine comes with the first bundle
     assert not loaded & {"torch", "transformers", "onnx", "onnx_ir", "onnxscript", "click", "rich", "PIL"}
+
+
+@pytest.mark.parametrize("command", ["export nowhere out", "verify nowhere", "quantize nowhere --dtype int8"])
+def test_a_wrong_path_costs_no_slow_import(command):
+    loaded = loaded_after(
+        "from click.testing import CliRunner; from txexport.cli.main import main; "
+        f"assert CliRunner().invoke(main, {command.split()}).exit_code == 2"
+    )
+    assert not loaded & {"torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxruntime"}
 
 
 def test_exporter_takes_no_pytorch_along():

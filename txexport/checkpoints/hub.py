@@ -40,6 +40,12 @@ def opened(source: str | Path, language: str | None = None) -> Checkpoint:
     return checkpoint
 
 
+def check_local(source: str | Path) -> None:
+    """Raise CheckpointError for a path without a readable checkpoint; a name on a hub is not looked up."""
+    if _named(source) is None:
+        Checkpoint(source)
+
+
 def adapter_at(source: str | Path) -> tuple[Path, str | None]:
     """The folder of an adapter; for one on the hub also its name and commit, as "org/name@commit".
 

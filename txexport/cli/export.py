@@ -11,6 +11,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from txexport.bundle import read_any
+from txexport.checkpoints.hub import check_local
 from txexport.cli import options
 from txexport.cli.traced import traced_summary
 
@@ -134,6 +136,7 @@ def export(
     **options: Any,
 ) -> None:
     """Export the checkpoint SOURCE to ONNX, as the bundle folder OUT."""
+    check_local(source)  # before the slow imports
     from txexport.bundle import reads_tokens
     from txexport.exporter import export as run
 
@@ -203,6 +206,7 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object that describes the bundle.")
 def quantize(out: Path, dtype: str, as_json: bool, **options: Any) -> None:
     """Add a number format to BUNDLE."""
+    read_any(out)  # before the slow imports
     from txexport.exporter import quantize as run
 
     click.echo(_summary(out, _written(run, out, dtype, **options), as_json))

@@ -8,11 +8,13 @@ from typing import Any, NoReturn
 
 import click
 
+from txexport.bundle import read_any
 from txexport.cli import options
 from txexport.cli.options import bundle
 from txexport.cli.reported import REPORTED, reported
 from txexport.support.paths import write_text
 from txexport.support.printable import line
+from txexport.verification.exports import is_export
 
 MOST_DIFFERENCES = 20  # that are printed
 
@@ -135,6 +137,8 @@ def verify(
         _attested(out, attestation, arguments["source"], arguments["adapter"])
     if here:
         return _here(out, runtimes, dtype)
+    if not is_export(out):
+        read_any(out)  # before the slow imports
     from rich.text import Text
 
     from txexport.cli.console import Console
