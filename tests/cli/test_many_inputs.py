@@ -112,6 +112,13 @@ def test_an_answer_comes_before_the_next_question(classifier):
         assert process.wait(60) == 0
 
 
+def test_an_empty_file_is_named(bundle_of, tmp_path):
+    file = tmp_path / "texts"
+    file.touch()
+    code, output, noise = invoke("embed", bundle_of("bert"), "--file", file, "--pooling", "mean")
+    assert (code, output, noise) == (0, "", f"warning: {file} is empty\n")
+
+
 def test_vectors_go_into_a_file(bundle_of, tmp_path):
     texts = ["the cat", "a dog", "far", "the", "a"]
     file, output = written(tmp_path / "texts", *texts), tmp_path / "new/folder/vectors.npy"

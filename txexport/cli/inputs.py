@@ -8,7 +8,7 @@ from typing import IO, Any
 
 import click
 
-from txexport.errors import InputError, counted
+from txexport.errors import InputError, counted, warn
 
 BLOCK = 2**20  # bytes read at once to count lines
 
@@ -24,7 +24,7 @@ class Input:
 class Inputs:
     """The `values` of arguments, or each line of `file`, parsed by `read`. It can be iterated once.
 
-    Raises InputError for a folder, OSError for a file that cannot be opened.
+    Warns of an empty file. Raises InputError for a folder, OSError for a file that cannot be opened.
     """
 
     def __init__(self, values: Sequence[Any], file: Path | None, read: Callable[[str], Any] = str):
@@ -56,11 +56,18 @@ class Inputs:
         if self.stream is None:
             yield from (Input(i, value) for i, value in enumerate(self.values, 1))
             return
+        number = 0
         for number, line in enumerate(self.stream, 1):
             try:
                 yield Input(number, self.read(self._decoded(line, number)))
             except InputError as error:
                 yield Input(number, error)
+        if number == 0:
+            warn(f"{self._name} is empty")
+
+    @property
+    def _name(self) -> str:
+        return "standard input" if str(self.file) == "-" else str(self.file)
 
     def _decoded(self, line: bytes, number: int) -> str:
         line = line.removesuffix(b"\n").removesuffix(b"\r")
@@ -68,7 +75,7 @@ class Inputs:
             return line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
             raise InputError(
-                f"{self.file} is not UTF-8: byte {error.start} is {line[error.start]:#04x}"
+                f"{self._name} is not UTF-8: byte {error.start} is {line[error.start]:#04x}"
             ) from None
 
 

@@ -137,6 +137,10 @@ def verify(
         _attested(out, attestation, arguments["source"], arguments["adapter"])
     if here:
         return _here(out, runtimes, dtype)
+    if names and cases:
+        raise click.UsageError("give --case or --cases, not both")
+    if dtype is not None:
+        raise click.UsageError("--dtype is for --here; otherwise every number format is verified")
     if not is_export(out):
         read_any(out)  # before the slow imports
     from rich.text import Text
@@ -145,10 +149,6 @@ def verify(
     from txexport.verification import verify as run
     from txexport.verification.checks import RUNTIME
 
-    if names and cases:
-        raise click.UsageError("give --case or --cases, not both")
-    if dtype is not None:
-        raise click.UsageError("--dtype is for --here; otherwise every number format is verified")
     with Console(stderr=True).status("verifying") as status:
 
         def show(case: str) -> None:
