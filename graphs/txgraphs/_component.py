@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from txexport.formats import Use
 from txgraphs import DOMAIN, OPSET
-from txgraphs._nodes import Function, Nodes, Operators, Place, Received, Recorded
+from txgraphs._nodes import Function, Nodes, Operators, OwnMatrices, Place, Received, Recorded
 
 Build = Callable[..., Any]
 
@@ -28,7 +28,8 @@ class Body(Nodes):
         self.branch = self.graph  # where calls are added
         self.place = place
         self.called: list[Function] = []
-        self.asked: dict[tuple[str, Use], Received] = {}
+        self.asked: dict[tuple[str, Use, int], Received] = {}
+        self._matrices = OwnMatrices(lambda name, number: self._asked(name, Use.PRODUCT, number).values)
 
     def __truediv__(self, name: str) -> Place:
         return Place(self, name)
@@ -40,13 +41,19 @@ class Body(Nodes):
 
     def ask(self, name: str, use: Use) -> Received:
         """The parameter that the component calls `name`; the input of `q.weight` is `q_weight`."""
-        if (name, use) not in self.asked:
+        return self._asked(name, use, 1)
+
+    def _asked(self, name: str, use: Use, number: int) -> Received:
+        """The inputs of a parameter, those of its product `number` if each has inputs of its own."""
+        if (name, use, number) not in self.asked:
             there = self.place.ask(name, use)
-            label = name.replace(".", "_")
+            label = name.replace(".", "_") + (f"_{number}" if number > 1 else "")
             values = {part: ir.Value(name="_".join(filter(None, (label, part)))) for part in there.values}
             self.graph.inputs.extend(values.values())
-            self.asked[name, use] = Received(there.format, values)
-        return self.asked[name, use]
+            self.asked[name, use, number] = Received(there.format, values)
+            if there.format.private and use is Use.PRODUCT and number == 1:
+                self._matrices.add(name, values)
+        return self.asked[name, use, number]
 
     def call(self, function: Function, *arguments: ir.Value | None, name: str = "", **attributes: Any) -> Any:
         """One call node; a single output is called `name`, or after the function."""
@@ -54,7 +61,8 @@ class Body(Nodes):
         names = [value.name for value in function.function_ir.outputs]
         outputs = [ir.Value(name=label if len(names) == 1 else f"{label}.{output}") for output in names]
         kind = str(function.function_ir.name)
-        node = ir.node(kind, arguments, attributes, domain=DOMAIN, outputs=outputs, name=label)
+        values = self._matrices.arguments(self.branch, arguments)
+        node = ir.node(kind, values, attributes, domain=DOMAIN, outputs=outputs, name=label)
         self.branch.append(node)
         self.called.append(function)
         return outputs[0] if len(outputs) == 1 else outputs
@@ -128,7 +136,9 @@ def component(*outputs: str) -> Callable[[Build], Build]:
             if function is None:
                 function = _record(build, bound, values, outputs)
                 known.append(function)
-            asked = itertools.chain.from_iterable(place.ask(*one).values.values() for one in function.asked)
+            asked = itertools.chain.from_iterable(
+                place.ask(*one[:2]).values.values() for one in function.asked
+            )
             result = place.call(function, *values.values(), *asked)
             return (result,) if len(outputs) > 1 and isinstance(result, ir.Value) else result
 
@@ -139,7 +149,7 @@ def component(*outputs: str) -> Callable[[Build], Build]:
 
 def _fits(function: Recorded, place: Nodes) -> bool:
     """Tell whether the parameters of a function have the same formats at this place."""
-    return all(place.ask(*one).format == known for one, known in function.asked.items())
+    return all(place.ask(name, use).format == known for (name, use, _), known in function.asked.items())
 
 
 def _values(bound: inspect.BoundArguments) -> dict[str, ir.Value | None]:

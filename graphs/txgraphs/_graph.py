@@ -14,7 +14,7 @@ from txexport.formats import FLOAT32, Use, part_name
 from txgraphs import DOMAIN, OPSET
 from txgraphs._constants import make_tensors
 from txgraphs._lowering import IR_VERSIONS, lower, part_relu
-from txgraphs._nodes import Function, Nodes, Operators, Parameter, Place, Received
+from txgraphs._nodes import Function, Nodes, Operators, OwnMatrices, Parameter, Place, Received
 
 
 class Graph(Nodes):
@@ -38,6 +38,7 @@ class Graph(Nodes):
         self.stored, self._dtype, self.captured = stored, dtype, captured
         self.uses: dict[str, set[Use]] = {}
         self._standing: dict[tuple[str, Use], Mapping[str, ir.Value]] = {}
+        self._matrices = OwnMatrices(lambda name, number: self._stand(name, Use.PRODUCT, f"{number}/"))
         self.functions: dict[str, ir.Function] = {}
         self._names: dict[Function, str] = {}
         self._labels: Counter[str] = Counter()
@@ -100,21 +101,29 @@ class Graph(Nodes):
     def ask(self, name: str, use: Use) -> Received:
         """The parameter called `name`, which is in the graph once, however many names and requests it has.
 
-        A parameter that is not stored has no numbers: such a graph is complete, but cannot be written.
+        If its format is private, each name and each product has initialisers of its own. A parameter that is
+        not stored has no numbers: such a graph is complete, but cannot be written.
         """
         self.uses.setdefault(name, set()).add(use)
         stored = self.stored.get(name)
         if stored is None:
             return Received(FLOAT32, {"": ir.Value(name=name)})
+        values = self._stand(name, use)
+        if stored.format.private and use is Use.PRODUCT:
+            self._matrices.add(name, values)
+        return Received(stored.format, values)
+
+    def _stand(self, name: str, use: Use, prefix: str = "") -> Mapping[str, ir.Value]:
+        """The values of a stored parameter, made at the first request for initialisers of that prefix."""
+        stored = self.stored[name]
         parts = {
-            part: self._initializer(self._held(stored, name, part), tensor)
+            part: self._initializer(prefix + self._held(stored, name, part), tensor)
             for part, tensor in stored.parts.items()
         }
         held = str(next(iter(parts.values())).name)
         if (held, use) not in self._standing:
-            standing = stored.format.stand(Operators(self.graph), held, parts, use)
-            self._standing[held, use] = standing
-        return Received(stored.format, self._standing[held, use])
+            self._standing[held, use] = stored.format.stand(Operators(self.graph), held, parts, use)
+        return self._standing[held, use]
 
     def _held(self, stored: Parameter, name: str, part: str) -> str:
         """The name of the initialiser of a parameter's part: the stored one, or a name of its own."""
@@ -132,7 +141,8 @@ class Graph(Nodes):
         called = self._record(function)
         label = self._numbered(name or called)
         outputs = [f"{label}.{value.name}" for value in function.function_ir.outputs]
-        result = self.builder.call(function.function_ir, *arguments, _outputs=outputs)
+        values = self._matrices.arguments(self.graph, arguments)
+        result = self.builder.call(function.function_ir, *values, _outputs=outputs)
         node = self.graph[-1]
         node.name, node.op_type = label, called
         return result

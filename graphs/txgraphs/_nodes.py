@@ -2,6 +2,7 @@
 
 import functools
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,13 +44,13 @@ class Received:
 class Recorded:
     """A function recorded by running its text: its body, and the parameters that it requested.
 
-    `called` are the functions of its calls, in order. `asked` are the parameters of its last inputs, by name
-    and use, in the order of requests, with the format of each.
+    `called` are the functions of its calls, in order. `asked` are the parameters of its last inputs, by name,
+    use and number, in the order of requests, with the format of each.
     """
 
     function_ir: ir.Function
     called: Sequence["Function"]
-    asked: Mapping[tuple[str, Use], NumberFormat]
+    asked: Mapping[tuple[str, Use, int], NumberFormat]
 
 
 Function = OnnxFunction | Recorded
@@ -82,6 +83,33 @@ class Nodes(ABC):
     def table(self, name: str) -> Received:
         """The parameter `name` as a table to look up rows."""
         return self.ask(name, Use.LOOKUP)
+
+
+class OwnMatrices:
+    """The private matrices of a graph or body: each product receives initialisers or inputs of its own.
+
+    `copy` returns the values of a matrix for its second product, its third, and so on, by name and number.
+    """
+
+    def __init__(self, copy: Callable[[str, int], Mapping[str, ir.Value]]):
+        self._copy = copy
+        self._parts: dict[ir.Value, tuple[str, str]] = {}  # the names of a matrix, and of its value
+        self._reads: Counter[tuple[ir.Graph, ir.Value]] = Counter()
+
+    def add(self, name: str, values: Mapping[str, ir.Value]) -> None:
+        """Note the values of the matrix `name`."""
+        self._parts |= {value: (name, part) for part, value in values.items()}
+
+    def arguments(self, branch: ir.Graph, values: Sequence[ir.Value | None]) -> list[ir.Value | None]:
+        """The arguments of a call in a branch, copied where an earlier product has read a matrix there."""
+        return [value if value is None else self._next(branch, value) for value in values]
+
+    def _next(self, branch: ir.Graph, value: ir.Value) -> ir.Value:
+        if value not in self._parts:
+            return value
+        self._reads[branch, value] += 1
+        (name, part), number = self._parts[value], self._reads[branch, value]
+        return value if number == 1 else self._copy(name, number)[part]
 
 
 class Operators:

@@ -11,6 +11,7 @@ import pytest
 from helpers.bundle_edits import graph_path
 from onnx import inliner
 
+import txexport
 from txexport import bundle
 from txexport.exporter.parameter_formats import ROUTERS
 
@@ -18,6 +19,7 @@ FAMILIES = [
     *("bart", "bert", "gpt2", "mixtral", "t5"),
     *(pytest.param(family, marks=pytest.mark.slow) for family in ("albert", "deberta-v2", "llama")),
 ]
+INT8, UINT4 = onnx.TensorProto.INT8, onnx.TensorProto.UINT4
 
 
 def bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
@@ -74,6 +76,26 @@ def test_every_product_is_fast(family, integers_of, tmp_path):
             assert nodes["MatMulNBits"] == exported["UINT4"], graph.file
             assert nodes["DequantizeLinear"] == 0, graph.file
             assert nodes["QuantizeLinear"] == exported["INT8"], graph.file
+
+
+@pytest.mark.parametrize(
+    "family", ["albert", "rt_detr", "mask2former"]
+)  # equal layers, or modules called again
+def test_each_product_has_initialisers_of_its_own(family, checkpoint_of, tmp_path):
+    """ONNX Runtime loads no int8 weight of two products where it converts weights; int4 would be slow."""
+    txexport.export(checkpoint_of(family), tmp_path / "out", dtype=["int8", "int8-fast", "int4"])
+    for graphs in bundle.read(tmp_path / "out").formats.values():
+        for graph in (*graphs.native.values(), *graphs.hub.values()):
+            main = onnx.load(tmp_path / "out" / graph.file, load_external_data=False).graph
+            parts = {one.name: one for one in main.initializer if one.data_type in (INT8, UINT4)}
+            reads = Counter(name for node in main.node for name in node.input if name in parts)
+            bytes_of = {str(one.external_data) for one in parts.values()}
+            assert set(reads.values()) == {1}, graph.file
+            assert reads.keys() == parts.keys()
+            assert len(bytes_of) < len(parts), graph.file  # which are stored once
+    for dtype in ("int8", "int8-fast"):
+        with txexport.load(tmp_path / "out", device="cpu", dtype=dtype):
+            pass
 
 
 def test_routers_and_tables_of_places_stay_as_they_are(integers_of):

@@ -108,9 +108,13 @@ class Int8Rows:
 
 
 class Int8InOut(Int8Rows):
-    """A matrix (out,in) stored as (in,out), the layout of MatMul, with a scale for every output."""
+    """A matrix (out,in) stored as (in,out), the layout of MatMul, with a scale for every output.
+
+    On processors without VNNI, ONNX Runtime converts each weight once, and fails at a second use of its name.
+    """
 
     name = "int8 (in, out)"
+    private = True
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:
         """See NumberFormat."""

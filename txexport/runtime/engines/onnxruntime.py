@@ -24,7 +24,6 @@ from txexport.runtime.engines import FLOAT32, Opened
 from txexport.runtime.engines.captures import Captures
 from txexport.runtime.engines.kernels import Profile, kernels
 from txexport.runtime.engines.moves import Moves
-from txexport.runtime.engines.shared_weights import started
 from txexport.runtime.session import ON_CUDA, Bound, Session
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -146,20 +145,18 @@ def open_session(
         try:
             with _silent():
                 try:
-                    session, folded = started(path, options, providers(device, capture))
+                    session = ort.InferenceSession(path, options, providers=providers(device, capture))
                 except Exception as error:  # ONNX Runtime's exceptions share no base class
                     if not capture:
                         raise
                     warn(f"{path.name} runs without CUDA graphs: {first_line(error)}")
                     capture = False
-                    session, folded = started(path, options, providers(device))
-        except BundleError:
-            raise
+                    session = ort.InferenceSession(path, options, providers=providers(device))
         except Exception as error:  # ONNX Runtime's exceptions share no base class
             raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
         session.disable_fallback()  # it would run on the CPU what a device refuses
         opened = OnnxRuntime(session, Captures(session) if capture else None)
-        if profile is not None and not folded and profile.slow_products(session, opened.inputs):
+        if profile is not None and profile.slow_products(session, opened.inputs):
             _warn_of_slow_products(path)
     if provider not in session.get_providers():
         needs = f"{provider} here"
