@@ -20,6 +20,7 @@ from helpers.mutations import (
 )
 from helpers.reports import SCHEMA, valid
 from helpers.rows import Row
+from safetensors.numpy import load_file, save_file
 
 from txexport.cli.main import main
 from txexport.contracts import roles
@@ -30,7 +31,6 @@ from txexport.verification.layers.result import ComponentCheck, LayerReport
 
 PADDED, STEPS = "three ragged rows, right padding", "two equal rows, several tokens a step"
 MASKED = "two images, points and a mask each"
-POINTS = "two images, three groups of points each"
 DEEP = Row("bert", "BertModel", "feature-extraction", "7 layers", {"num_hidden_layers": 7})
 
 
@@ -96,7 +96,7 @@ WEIGHTS = [
     ("dinov2", None, "one", "encoder.embedding.position.weight", (None, None, "encoder.embedding")),
     ("depth_anything", None, "one", "head.neck.maps.1.project.weight", (None, None, "head.neck.maps.1")),
     ("depth_anything", None, "one", "head.halve.bias", (None, None, "head")),
-    ("sam", None, POINTS, "vision.layers.1.attention.o.weight", ("vision", 1, "attention.o")),
+    ("sam", None, MASKED, "vision.layers.1.attention.o.weight", ("vision", 1, "attention.o")),
     ("sam", None, MASKED, "mask_prompt.halve_again.weight", (None, None, "mask_prompt")),
     ("sam", None, MASKED, "decoder.vectors.2.1.bias", (None, None, "decoder.vectors.2.1")),
     ("sam2", None, MASKED, "vision.mergings.1.attention.k.weight",
@@ -137,6 +137,22 @@ def test_changed_weight_is_found_in_its_place_and_nowhere_else(what, cache, case
     assert layers.first is not None
     assert (layers.first.stack, layers.first.layer, layers.first.part) == place
     assert {check.component for check in layers.beyond} == {layers.first.component}
+
+
+def test_rounding_of_a_component_is_no_error_of_it(checkpoint_of, tmp_path):
+    """Embeddings that are nearly equal leave a norm few of float32's bits."""
+    source = shutil.copytree(checkpoint_of("bert"), tmp_path / "source")
+    numbers = load_file(source / "model.safetensors")
+    [positions] = [name for name in numbers if name.endswith("position_embeddings.weight")]
+    numbers[positions] += 1000
+    save_file(numbers, source / "model.safetensors", {"format": "pt"})
+    export(source, tmp_path / "bundle")
+    layers = found(tmp_path / "bundle", PADDED)
+    assert layers.beyond == []
+    [norm] = [check for check in layers.checks if check.error > 1e-4]
+    assert (norm.component, norm.tolerance < 1e-2) == ("encoder.embedding.norm", True)
+    tamper(tmp_path / "bundle", "encoder.embedding.norm.bias", lambda numbers: numbers + 0.2)
+    assert found(tmp_path / "bundle", PADDED).first.component == "encoder.embedding.norm"
 
 
 def test_what_a_weight_breaks_later_is_told_apart(copy_of):

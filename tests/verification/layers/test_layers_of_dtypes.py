@@ -1,5 +1,6 @@
 """verify --layers names what is wrong in every number format, activations rounded or not."""
 
+import inspect
 import json
 import shutil
 from pathlib import Path
@@ -259,11 +260,12 @@ def test_what_is_halfway_has_two_ends():
     formats = {"part.weight": INT8_IN_OUT}
     x = np.array([[127, 0.5, 3.0]], np.float32)
     modules = RoundedModules({"part": module}, formats)
-    ends = modules.ends("part", ModuleCall([x], [None]))
+    call = ModuleCall([x], [None], inspect.signature(module.forward).bind(torch.from_numpy(x)))
+    ends = modules.ends("part", call)
     assert ends is not None
     (low,), (high,) = ends
     assert (low.item(), high.item()) == (127 + 12 - 2, 127 + 12 + 2)
-    assert RoundedModules({"part": module}, {}).ends("part", ModuleCall([x], [None])) is None
+    assert RoundedModules({"part": module}, {}).ends("part", call) is None
 
 
 def test_mutations_that_cases_forgive_are_named_by_layers():

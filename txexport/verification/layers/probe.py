@@ -12,11 +12,13 @@ from txexport.contracts import roles
 from txexport.errors import UnsupportedError
 from txexport.formats import NumberFormat
 from txexport.runtime.loaded_bundle import LoadedBundle
+from txexport.verification import bounds
 from txexport.verification.cases.graph_runner import GraphRunner
 from txexport.verification.cases.plan import PlannedCase
 from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.layers.expand import Place, Point
+from txexport.verification.layers.float_rounding import rounding_of
 from txexport.verification.layers.result import ComponentCheck, LayerReport, merge
 from txexport.verification.layers.rounding import RoundedModules
 from txexport.verification.layers.sessions import Components, expected
@@ -128,7 +130,10 @@ class Probe:
         alone, points = graph.run(feeds, traced, cut=True), graph.alone.points
         rounded = None if drifts is not None else self.rounded
         errors = [_error(point, alone, traced, self.bound, rounded) for point in points]
-        blamed = _makers(points, errors, self.bound)
+        if rounded is None:
+            pairs = zip(points, errors, strict=True)
+            errors = [self._with_rounding(point, check, traced) for point, check in pairs]
+        blamed = _makers(points, errors)
         result = []
         for point, check, maker in zip(points, errors, blamed, strict=True):
             result.append(
@@ -138,13 +143,23 @@ class Probe:
                     check.elements,
                     check.error,
                     drifts.get(_key(point)) if drifts is not None and point.kind == "output" else None,
-                    self.bound,
+                    check.tolerance,
                     case,
                     self.manifest.dtype,
                     drifts is None,
                 )
             )
         return merge(result)
+
+    def _with_rounding(self, point: Point, check: TensorCheck, traced: Traced) -> TensorCheck:
+        """The check of a value that a component computes; float32's rounding may raise its tolerance."""
+        if not check.tolerance < check.error < math.inf or point.place is None:
+            return check
+        owner = point.component if point.maker is None else point.maker[0]
+        if owner != point.place.module and not point.place.module.startswith(f"{owner}."):
+            return check
+        rounding = rounding_of(self.trace, traced, owner, point.place)
+        return dataclasses.replace(check, tolerance=bounds.bound(self.bound, rounding))
 
 
 def _key(point: Point) -> Place | str:
@@ -168,18 +183,16 @@ def _error(
     return check_of(point.name, [(found, truth)], bound)
 
 
-def _makers(
-    points: Sequence[Point], checks: Sequence[TensorCheck], bound: float
-) -> list[tuple[str, str, str] | None]:
+def _makers(points: Sequence[Point], checks: Sequence[TensorCheck]) -> list[tuple[str, str, str] | None]:
     """Component, kind and value that computed a wrong input; None if its receiver took the wrong value.
 
     A value that is wrong wherever it arrives was computed wrongly. If it is right elsewhere, another one was
     taken.
     """
-    right = {p.source for p, check in zip(points, checks, strict=True) if check.error <= bound}
+    right = {p.source for p, check in zip(points, checks, strict=True) if check.error <= check.tolerance}
     result: list[tuple[str, str, str] | None] = []
     for point, check in zip(points, checks, strict=True):
-        taken = check.error > bound and point.source in right
+        taken = check.error > check.tolerance and point.source in right
         if point.kind != "input" or point.maker is None or taken:
             result.append(None)
             continue

@@ -23,8 +23,9 @@ class ComponentCheck:
     numbers as inputs. `accumulated` is the error of the value in the whole graph, with those of earlier
     components; None unless the value is an output. `kind` is "output", "inside" for a value that a component
     passes to a part of itself, or "input" for one that the graph passes to it from elsewhere. `case` has the
-    largest own error. `dtype` is that of the graph. `rounds` is true if component and module both quantised
-    activations as the format does; otherwise they computed with the stored numbers, and quantised nothing.
+    largest own error, in tolerances. `dtype` is that of the graph. `rounds` is true if component and module
+    both quantised activations as the format does; otherwise they computed with the stored numbers, and
+    quantised nothing.
     """
 
     graph: str
@@ -105,7 +106,7 @@ class ComponentCheck:
 
     def merged(self, other: "ComponentCheck") -> "ComponentCheck":
         """The worst of two checks of one value in different cases."""
-        worse = other if other.error > self.error else self
+        worse = other if other.error / other.tolerance > self.error / self.tolerance else self
         both = [check.accumulated for check in (self, other) if check.accumulated is not None]
         return dataclasses.replace(
             worse, elements=self.elements + other.elements, accumulated=max(both, default=None)

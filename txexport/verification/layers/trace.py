@@ -33,10 +33,19 @@ Values = list[np.ndarray | None]
 
 @dataclass(frozen=True)
 class ModuleCall:
-    """One call of a module: forward's arguments in order, None for absent ones, and its outputs."""
+    """One call of a module: forward's arguments in order, None for absent ones, and its outputs.
+
+    `bound` are the arguments as tensors, with which `repeated` calls the module again.
+    """
 
     arguments: Values
     outputs: Values
+    bound: inspect.BoundArguments
+
+    @torch.no_grad()
+    def repeated(self, module: nn.Module) -> None:
+        """Call a module of float64 with the same numbers."""
+        module(*map(_wide, self.bound.args), **_wide(self.bound.kwargs))
 
 
 @dataclass(frozen=True)
@@ -71,12 +80,13 @@ class Trace:
     def run(self, role: str, feeds: Mapping[str, np.ndarray]) -> Traced:
         """Run the twin on the inputs of the graph `role`, by their names."""
         inputs = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in feeds.items()}
-        with self._recorded() as calls:
+        with self.recorded() as calls:
             outputs = self._forward(role, inputs)
         return Traced(calls, {name: value.numpy() for name, value in outputs.items()})
 
     @contextmanager
-    def _recorded(self) -> Iterator[dict[str, list[ModuleCall]]]:
+    def recorded(self) -> Iterator[dict[str, list[ModuleCall]]]:
+        """The calls of each module within the context, by its name."""
         calls: dict[str, list[ModuleCall]] = {}
         hooks = []
         for name, module in self.modules.items():
@@ -84,9 +94,8 @@ class Trace:
             def record(module, arguments, named, output, name=name):
                 bound = inspect.signature(module.forward).bind(*arguments, **named)
                 bound.apply_defaults()
-                results = output if isinstance(output, tuple) else (output,)
                 values = (*bound.args, *bound.kwargs.values())
-                calls.setdefault(name, []).append(ModuleCall(_arrays(values), _arrays(results)))
+                calls.setdefault(name, []).append(ModuleCall(_arrays(values), _arrays(output), bound))
 
             hooks.append(module.register_forward_hook(record, with_kwargs=True))
         try:
@@ -159,7 +168,17 @@ class Trace:
         return outputs
 
 
-def _arrays(values) -> Values:
+def _arrays(values: Any) -> Values:
     """Tensors as arrays; those of a dict one by one, as a graph's function takes them."""
-    flat = [part for value in values for part in (value.values() if isinstance(value, dict) else [value])]
+    several = values if isinstance(values, tuple) else (values,)
+    flat = [part for value in several for part in (value.values() if isinstance(value, dict) else [value])]
     return [value.numpy() if isinstance(value, Tensor) else None for value in flat]
+
+
+def _wide(value: Any) -> Any:
+    """Tensors of floats in float64, also within a tuple, a list or a dict."""
+    if isinstance(value, Tensor):
+        return value.double() if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {name: _wide(part) for name, part in value.items()}
+    return type(value)(map(_wide, value)) if isinstance(value, tuple | list) else value
