@@ -202,7 +202,6 @@ UNSUPPORTED = [
             ("deepseek_v32", "an indexer with a cache of its own"),
             ("doge", "scores of the values mask keys"),
             ("glm_moe_dsa", "an indexer with a cache of its own"),
-            ("rwkv", "it keeps a maximum, a numerator and a denominator"),
             ("zamba", "its Mamba layers have heads, each of which"),
         )
     ),

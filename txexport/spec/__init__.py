@@ -112,6 +112,7 @@ from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rg_lru import RgLruSpec
 from txexport.spec.rotary import QueryGrowthSpec, RotarySpec
+from txexport.spec.rwkv import ChannelMixSpec, TimeMixSpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.short_convolution import ShortConvolutionSpec
@@ -157,6 +158,7 @@ __all__ = [
     "BoxTablesSpec",
     "BoxesSpec",
     "Cache",
+    "ChannelMixSpec",
     "ClassReadout",
     "ConditionalStackSpec",
     "ConnectorSpec",
@@ -304,6 +306,7 @@ __all__ = [
     "TiledStackSpec",
     "TilesSpec",
     "TimeDelaySpec",
+    "TimeMixSpec",
     "TransformerXLAttentionSpec",
     "TwoWaySpec",
     "VectorSpec",

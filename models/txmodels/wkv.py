@@ -1,0 +1,72 @@
+"""Means of past values, whose weights decay by a constant of each channel (WKV)."""
+
+import torch
+from torch import Tensor
+
+NOTHING = -1e38  # the maximum of a row that has read nothing
+HIDDEN = 3e38  # what keys of padding are lower by, so that they weigh nothing beside NOTHING
+
+
+def wkv(
+    k: Tensor,
+    v: Tensor,
+    decay: Tensor,
+    bonus: Tensor,
+    numerator: Tensor,
+    denominator: Tensor,
+    maximum: Tensor,
+    real: Tensor,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The mean of all values, with weights that decay and a bonus for the token's own (Peng et al. 2023, 3.1.2).
+
+    A weight is e^k, times e^decay for every later token; the token's own is e^(k + bonus). The sums of weighted
+    values and of weights are kept divided by e^maximum, so that no exponential overflows.
+
+    k and v (B,S,W), decay and bonus (W), numerator, denominator and maximum (B,W), real (B,S,1) is 0 for
+    padding -> y (B,S,W), numerator, denominator, maximum. One token needs no loop.
+    """
+    counted = k + (real - 1) * HIDDEN  # (B, S, W)
+    maximum = torch.where(denominator == 0, NOTHING, maximum)
+    step = one_token if k.shape[1] == 1 else by_token
+    *before, numerator, denominator, maximum = step(
+        counted, v, real * decay, numerator, denominator, maximum
+    )
+    return mean(k + bonus, v, *before), numerator, denominator, maximum
+
+
+def mean(own: Tensor, v: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor) -> Tensor:
+    """Values v (B,S,W) of weights e^own, and the sums before them, all (B,S,W) -> their means (B,S,W)."""
+    highest = torch.maximum(maximum, own)
+    past, new = (maximum - highest).exp(), (own - highest).exp()
+    return (past * numerator + new * v) / (past * denominator + new)
+
+
+def one_token(
+    k: Tensor, v: Tensor, decay: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """As `by_token`, for S=1."""
+    before = numerator[:, None], denominator[:, None], maximum[:, None]  # (B, 1, W)
+    return *before, *added(k[:, 0], v[:, 0], decay[:, 0], numerator, denominator, maximum)
+
+
+def by_token(
+    k: Tensor, v: Tensor, decay: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """k, v and decay (B,S,W), sums and their maximum (B,W) -> those before each token (B,S,W), and the last."""
+    before, sums = [], (numerator, denominator, maximum)
+    for token in zip(k.unbind(1), v.unbind(1), decay.unbind(1), strict=True):
+        before.append(sums)
+        sums = added(*token, *sums)
+    each = (torch.stack(tensors, dim=1) for tensors in zip(*before, strict=True))
+    numerators, denominators, maxima = each
+    return numerators, denominators, maxima, *sums
+
+
+def added(
+    k: Tensor, v: Tensor, decay: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The sums with a token more, all (B,W): both decay, and gain the token's weight."""
+    later = maximum + decay
+    highest = torch.maximum(later, k)
+    rest, weight = (later - highest).exp(), (k - highest).exp()
+    return rest * numerator + weight * v, rest * denominator + weight, highest
