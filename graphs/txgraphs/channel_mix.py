@@ -31,6 +31,8 @@ def channel_mix(
     x, shifted = (asked(g, one, logits_indices) for one in (x, shifted))  # (B, L, W)
     up = linear(False, g / "up", g.call(interpolated, x, shifted, g.weight("mix_up"), name="up_input"))
     inner = g.call(activation(Activation.RELU_SQUARED), up, name="inner")  # (B, L, F)
-    gate = linear(False, g / "gate", g.call(interpolated, x, shifted, g.weight("mix_gate"), name="gate_input"))
+    gate = linear(
+        False, g / "gate", g.call(interpolated, x, shifted, g.weight("mix_gate"), name="gate_input")
+    )
     y = op.Mul(op.Sigmoid(gate), linear(False, g / "down", inner))
     return y, channel_shift

@@ -21,7 +21,7 @@ def mixing_block(
     logits_indices: ir.Value | None = None,
     **states: ir.Value,
 ) -> tuple[ir.Value, ...]:
-    """Time mixing, then channel mixing, each in its residual and behind its norm (Peng et al. 2023, RWKV, 3).
+    """Time mixing, then channel mixing, each in its residual and norm (Peng et al. 2023, RWKV, 3).
 
     x (B,S,W), real (B,S,1), ends (B), the states (B,W) of both sublayers -> y (B,S,W), the states. With
     logits_indices (B,L), y (B,L,W) is of these tokens only.

@@ -32,7 +32,9 @@ def time_mix(
     k = linear(False, g / "k", g.call(interpolated, x, shifted, g.weight("mix_k"), name="k_input"))
     v = linear(False, g / "v", g.call(interpolated, x, shifted, g.weight("mix_v"), name="v_input"))
     decay, sums = op.Neg(op.Exp(g.weight("decay"))), (numerator, denominator, maximum)
-    read, *sums = wkv(g, k, v, decay, g.weight("bonus"), *sums, real)  # (B, S, W)
-    gate = linear(False, g / "gate", g.call(interpolated, x, shifted, g.weight("mix_gate"), name="gate_input"))
+    read, *present = wkv(g, k, v, decay, g.weight("bonus"), *sums, real)  # (B, S, W)
+    gate = linear(
+        False, g / "gate", g.call(interpolated, x, shifted, g.weight("mix_gate"), name="gate_input")
+    )
     y = linear(False, g / "output", op.Mul(op.Sigmoid(gate), read, name="gated"))
-    return y, time_shift, *sums
+    return y, time_shift, *present

@@ -22,10 +22,10 @@ def wkv(
     maximum: ir.Value,
     real: ir.Value,
 ) -> tuple[ir.Value, ir.Value, ir.Value, ir.Value]:
-    """The mean of all values, with weights that decay and a bonus for the token's own (Peng et al. 2023, 3.1.2).
+    """The mean of all values, by weights that decay (Peng et al. 2023, RWKV, 3.1.2).
 
-    A weight is e^k, times e^decay for every later token; the token's own is e^(k + bonus). The sums of weighted
-    values and of weights are kept divided by e^maximum, so that no exponential overflows.
+    A weight is e^k, times e^decay for every later token; the token's own is e^(k + bonus). The sums of
+    weighted values and of weights are kept divided by e^maximum, so that no exponential overflows.
 
     k and v (B,S,W), decay and bonus (W), numerator, denominator and maximum (B,W), real (B,S,1) is 0 for
     padding -> y (B,S,W), numerator, denominator, maximum. One token needs no loop.
@@ -80,7 +80,7 @@ def one_token(k, v, decay, numerator, denominator, maximum):
 
 @script(domain, default_opset=op)
 def by_token(k, v, decay, numerator, denominator, maximum):
-    """k, v and decay (B,S,W), sums and their maximum (B,W) -> those before each token (B,S,W), and the last."""
+    """k, v, decay (B,S,W), sums and their maximum (B,W) -> those before each token (B,S,W), and the last."""
 
     @graph()
     def token(total, weights, top, key, value, slower):

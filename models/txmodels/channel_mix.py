@@ -30,9 +30,9 @@ class ChannelMix(nn.Module):
         ends: Tensor,
         logits_indices: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """x (B,S,W), channel_shift (B,W), real (B,S,1) is 0 for padding, ends (B) -> y (B,S,W), channel_shift.
+        """x (B,S,W), channel_shift (B,W), real (B,S,1) is 0 for padding, ends (B).
 
-        With logits_indices (B,L), y (B,L,W) is of these tokens only.
+        Returns y (B,S,W), channel_shift. With logits_indices (B,L), y (B,L,W) is of these tokens only.
         """
         x = x * real
         shifted, channel_shift = token_shift(x, channel_shift, ends)  # (B, S, W)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from txexport.spec import BlockSpec
+from txexport.spec import BlockSpec, ChannelMixSpec, TimeMixSpec
 from txmodels.channel_mix import ChannelMix
 from txmodels.norm import Norm
 from txmodels.position import asked
@@ -10,10 +10,12 @@ from txmodels.time_mix import TimeMix
 
 
 class MixingBlock(nn.Module):
-    """Time mixing, then channel mixing, each in its residual and behind its norm (Peng et al. 2023, RWKV, 3)."""
+    """Time mixing, then channel mixing, each in its residual and norm (Peng et al. 2023, RWKV, 3)."""
 
     def __init__(self, spec: BlockSpec):
         super().__init__()
+        assert isinstance(spec.attention, TimeMixSpec)
+        assert isinstance(spec.feed_forward, ChannelMixSpec)
         self.attention, self.attention_norm = TimeMix(spec.attention), Norm(spec.norm)
         self.feed_forward, self.feed_forward_norm = ChannelMix(spec.feed_forward), Norm(spec.norm)
 

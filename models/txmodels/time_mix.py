@@ -42,7 +42,7 @@ class TimeMix(nn.Module):
         k = self.k(interpolated(x, shifted, self.mix_k))
         v = self.v(interpolated(x, shifted, self.mix_v))
         sums = numerator, denominator, maximum
-        read, *sums = wkv(k, v, -self.decay.exp(), self.bonus, *sums, real)  # (B, S, W)
+        read, *present = wkv(k, v, -self.decay.exp(), self.bonus, *sums, real)  # (B, S, W)
         opened = self.gate(interpolated(x, shifted, self.mix_gate)).sigmoid()
         y: Tensor = self.output(opened * read)
-        return y, time_shift, *sums
+        return y, time_shift, *present

@@ -17,10 +17,10 @@ def wkv(
     maximum: Tensor,
     real: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The mean of all values, with weights that decay and a bonus for the token's own (Peng et al. 2023, 3.1.2).
+    """The mean of all values, by weights that decay (Peng et al. 2023, RWKV, 3.1.2).
 
-    A weight is e^k, times e^decay for every later token; the token's own is e^(k + bonus). The sums of weighted
-    values and of weights are kept divided by e^maximum, so that no exponential overflows.
+    A weight is e^k, times e^decay for every later token; the token's own is e^(k + bonus). The sums of
+    weighted values and of weights are kept divided by e^maximum, so that no exponential overflows.
 
     k and v (B,S,W), decay and bonus (W), numerator, denominator and maximum (B,W), real (B,S,1) is 0 for
     padding -> y (B,S,W), numerator, denominator, maximum. One token needs no loop.
@@ -28,9 +28,7 @@ def wkv(
     counted = k + (real - 1) * HIDDEN  # (B, S, W)
     maximum = torch.where(denominator == 0, NOTHING, maximum)
     step = one_token if k.shape[1] == 1 else by_token
-    *before, numerator, denominator, maximum = step(
-        counted, v, real * decay, numerator, denominator, maximum
-    )
+    *before, numerator, denominator, maximum = step(counted, v, real * decay, numerator, denominator, maximum)
     return mean(k + bonus, v, *before), numerator, denominator, maximum
 
 
@@ -52,7 +50,7 @@ def one_token(
 def by_token(
     k: Tensor, v: Tensor, decay: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """k, v and decay (B,S,W), sums and their maximum (B,W) -> those before each token (B,S,W), and the last."""
+    """k, v, decay (B,S,W), sums and their maximum (B,W) -> those before each token (B,S,W), and the last."""
     before, sums = [], (numerator, denominator, maximum)
     for token in zip(k.unbind(1), v.unbind(1), decay.unbind(1), strict=True):
         before.append(sums)

@@ -2,11 +2,11 @@
 
 Keys and values grow by the new tokens: `past_key_values.{layer}.key`. States have a fixed size:
 `past_conv.{layer}`, the last inputs of a convolution, `past_recurrent.{layer}`, the matrices of linear
-attention, `past_ssm.{layer}`, those of state spaces, `past_time_shift.{layer}` and `past_channel_shift.{layer}`
-the last token of a sublayer, `past_numerator.{layer}`, `past_denominator.{layer}` and `past_maximum.{layer}` the
-weighted sums of RWKV. With an encoder there are two parts: the decoder's own keys and values, and those of the
-encoder's output, which cross-attention reads and no step changes:
-`past_key_values.{layer}.encoder.key`.
+attention, `past_ssm.{layer}`, those of state spaces. RWKV's are the last token of each sublayer,
+`past_time_shift.{layer}` and `past_channel_shift.{layer}`, and `past_numerator.{layer}`,
+`past_denominator.{layer}` and `past_maximum.{layer}`, sums of past tokens. With an encoder there are two
+parts: the decoder's own keys and values, and those of the encoder's output, which cross-attention reads and
+no step changes: `past_key_values.{layer}.encoder.key`.
 """
 
 import math

@@ -23,8 +23,6 @@ NAMING = Naming("rwkv.")
 ALIASES = {"context_length": "max_position_embeddings"}
 HEAD = "head"  # the tensor names of the language model's head begin with
 LAST_EPS = 1e-5  # of the norm behind the last layer, whatever the configuration
-# Kinds of states in the order in which the original returns them, each of all layers.
-LIBRARY_STATES = ("channel_shift", "time_shift", "numerator", "denominator", "maximum")
 WITHOUT_OUTPUTS = {
     "hidden_states": "the original returns them behind each layer, and halves them every rescale_every layers"
 }
@@ -39,8 +37,8 @@ def stack_spec(config: Config) -> TextStackSpec:
     """Layers of time mixing and channel mixing, behind a norm of the embedding.
 
     To avoid overflows in float16, the original halves hidden states behind every `rescale_every` layers, and
-    what later layers add to them accordingly. All that reads hidden states are norms. A norm of x / 2 is one of
-    x whose epsilon is multiplied by 4, so we halve nothing.
+    what later layers add to them accordingly. Only norms read hidden states, and a norm of x / 2 is that of x
+    with four times the epsilon: the same numbers, as powers of two are exact. So the epsilon grows instead.
     """
     config = config.with_defaults(vocab_size=50_277, hidden_size=4096, num_hidden_layers=32)
     width, count = config.integer("hidden_size"), config.count("num_hidden_layers")

@@ -38,11 +38,11 @@ from txexport.spec import (
     SharedAttentionSpec,
     ShortConvolutionSpec,
     SourceAttentionSpec,
-    TimeMixSpec,
     SparseAttentionSpec,
     StackSpec,
     StatefulSpec,
     StridedAttentionSpec,
+    TimeMixSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
@@ -124,14 +124,7 @@ def pairs(spec: Attention, length: int) -> int:
             return length * spec.vectors
         case ShortConvolutionSpec():  # of the convolution
             return length * spec.kernel
-        case (
-            GatedDeltaSpec()
-            | KimiDeltaSpec()
-            | Mamba2Spec()
-            | MambaSpec()
-            | RgLruSpec()
-            | TimeMixSpec()
-        ):
+        case GatedDeltaSpec() | KimiDeltaSpec() | Mamba2Spec() | MambaSpec() | RgLruSpec() | TimeMixSpec():
             return length  # a step of the recurrence each
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)

@@ -64,7 +64,7 @@ from txexport.spec.hgnet_levels import HGNetLevelsSpec, HGNetStageSpec
 from txexport.spec.instance_masks import InstanceMasksSpec
 from txexport.spec.kimi_delta import KimiDeltaSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
-from txexport.spec.layer import AdapterSpec, BlockSpec, NetworkSpec
+from txexport.spec.layer import AdapterSpec, BlockSpec
 from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
 from txexport.spec.layout import LayoutEmbeddingSpec, LayoutFlowSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
@@ -79,6 +79,7 @@ from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.mosaic import MosaicSpec
 from txexport.spec.naflex import FlattenedPatchesSpec, NaflexSpec
+from txexport.spec.network import NetworkSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
@@ -101,7 +102,6 @@ from txexport.spec.relative_attention import (
     TransformerXLAttentionSpec,
 )
 from txexport.spec.relative_position import (
-    LONGEST_DISTANCE,
     AlibiSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -141,7 +141,6 @@ from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
 from txexport.spec.windowed_maps import ProjectorSpec, WindowedMapsSpec
 
 __all__ = [
-    "LONGEST_DISTANCE",
     "Activation",
     "AdapterSpec",
     "AggregationPyramidSpec",

@@ -8,18 +8,13 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.convolution_module import ConvolutionModuleSpec
 from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import NormPlacement
-from txexport.spec.feed_forward import (
-    DenseAndExpertsSpec,
-    ExpertsSpec,
-    FeedForwardSpec,
-    XieluFeedForwardSpec,
-)
+from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.layer_checks import check_gated, check_joined, check_layout, check_mixing, check_states
 from txexport.spec.layer_inputs import LayerInputSpec
 from txexport.spec.layout import LayoutFlowSpec
+from txexport.spec.network import NetworkSpec
 from txexport.spec.norm import NormSpec
-from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
 from txexport.spec.relative_attention import (
     CONFORMER_ONLY,
     PositionedAttentionSpec,
@@ -30,15 +25,6 @@ from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.source_attention import SourceAttentionSpec
 from txexport.spec.stateful import StatefulSpec
 from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
-
-NetworkSpec = (
-    FeedForwardSpec
-    | ExpertsSpec
-    | ConvolvedFeedForwardSpec
-    | DenseAndExpertsSpec
-    | XieluFeedForwardSpec
-    | ChannelMixSpec
-)
 
 # Placements of norms in a layer with cross attention.
 CROSSED = f"'{NormPlacement.PRE}', '{NormPlacement.POST}' or '{NormPlacement.SANDWICH}'"

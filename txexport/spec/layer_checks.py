@@ -111,8 +111,8 @@ def check_mixing(block: Any) -> None:
     if not both or not plain or any(switches):
         raise SpecError(
             f"BlockSpec: {type(attention).__name__} with {type(network).__name__}, placement "
-            f"'{block.placement}' and {', '.join(block.sublayers)}; expected TimeMixSpec with ChannelMixSpec, "
-            f"'{NormPlacement.PRE}' and no other part"
+            f"'{block.placement}' and {', '.join(block.sublayers)}; expected TimeMixSpec with "
+            f"ChannelMixSpec, '{NormPlacement.PRE}' and no other part"
         )
 
 

@@ -9,11 +9,5 @@ from txexport.spec.rwkv import TimeMixSpec
 from txexport.spec.short_convolution import ShortConvolutionSpec
 
 StatefulSpec = (
-    ShortConvolutionSpec
-    | GatedDeltaSpec
-    | KimiDeltaSpec
-    | Mamba2Spec
-    | MambaSpec
-    | RgLruSpec
-    | TimeMixSpec
+    ShortConvolutionSpec | GatedDeltaSpec | KimiDeltaSpec | Mamba2Spec | MambaSpec | RgLruSpec | TimeMixSpec
 )
