@@ -37,7 +37,7 @@ def wkv(
     *before, numerator, denominator, maximum = g.either(
         single, lambda: g.call(one_token, *inputs), lambda: g.call(by_token, *inputs)
     )
-    y = g.call(mean, op.Add(k, bonus, name="own"), v, *before)  # (B, S, W)
+    y = g.call(mean, op.Add(k, bonus, name="current"), v, *before)  # (B, S, W)
     return y, numerator, denominator, maximum
 
 
@@ -55,10 +55,10 @@ def counted_keys(k, decay, denominator, maximum, real):
 
 
 @script(domain, default_opset=op)
-def mean(own, v, numerator, denominator, maximum):
-    """Values v (B,S,W) of weights e^own, and the sums before them, all (B,S,W) -> their means (B,S,W)."""
-    highest = op.Max(maximum, own)
-    past, new = op.Exp(maximum - highest), op.Exp(own - highest)
+def mean(current, v, numerator, denominator, maximum):
+    """Values v (B,S,W) of weights e^current, and the sums before them, all (B,S,W) -> their means (B,S,W)."""
+    highest = op.Max(maximum, current)
+    past, new = op.Exp(maximum - highest), op.Exp(current - highest)
     y = (past * numerator + new * v) / (past * denominator + new)
     return y
 

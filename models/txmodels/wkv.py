@@ -32,10 +32,10 @@ def wkv(
     return mean(k + bonus, v, *before), numerator, denominator, maximum
 
 
-def mean(own: Tensor, v: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor) -> Tensor:
-    """Values v (B,S,W) of weights e^own, and the sums before them, all (B,S,W) -> their means (B,S,W)."""
-    highest = torch.maximum(maximum, own)
-    past, new = (maximum - highest).exp(), (own - highest).exp()
+def mean(current: Tensor, v: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor) -> Tensor:
+    """Values v (B,S,W) of weights e^current, and the sums before them, all (B,S,W) -> their means (B,S,W)."""
+    highest = torch.maximum(maximum, current)
+    past, new = (maximum - highest).exp(), (current - highest).exp()
     return (past * numerator + new * v) / (past * denominator + new)
 
 

@@ -16,7 +16,6 @@ from helpers.graph_edits import (
     through,
 )
 
-
 KINDS = ("time_mix", "channel_mix")
 
 
@@ -126,17 +125,17 @@ def values_by_the_shares_of_keys(model):
 
 def no_bonus(model):
     """The token's own weight without its bonus."""
-    drop(producer(function(model, "wkv"), "own"))
+    drop(producer(function(model, "wkv"), "current"))
 
 
 def bonus_of_the_past(model):
     """Keys that keep their bonus in later tokens."""
     body = function(model, "wkv")
     counted = producer(body, "counted.counted")
-    own = producer(body, "own")
-    body.node.remove(own)
-    body.node.insert(0, own)
-    replace_input(counted, "k", "own")
+    raised = producer(body, "current")
+    body.node.remove(raised)
+    body.node.insert(0, raised)
+    replace_input(counted, "k", "current")
 
 
 def nothing_decays(model):
