@@ -206,6 +206,7 @@ UNSUPPORTED = [
         )
     ),
     ("layoutlmv3", {"model_type": "layoutlmv2"}, "model_type 'layoutlmv2' is not supported: detectron2"),
+    ("rwkv", {"attention_hidden_size": 60}, "attention_hidden_size=60 is not supported; expected 48"),
     ("recurrent_gemma", {"block_types": ["recurrent", "mamba"]}, "expected recurrent or attention for each"),
     ("recurrent_gemma", {"block_types": ["recurrent"]}, "no layer has attention"),
     ("recurrent_gemma", {"layer_types": ["sliding_attention"] * 4}, "layer_types=['sliding_attention'"),

@@ -20,7 +20,7 @@ from txexport.spec import (
 TASKS = {"text-generation": ("RwkvForCausalLM",)}
 
 NAMING = Naming("rwkv.")
-ALIASES = {"context_length": "max_position_embeddings"}
+ALIASES = {"max_position_embeddings": "context_length"}
 HEAD = "head"  # the tensor names of the language model's head begin with
 LAST_EPS = 1e-5  # of the norm behind the last layer, whatever the configuration
 WITHOUT_OUTPUTS = {
