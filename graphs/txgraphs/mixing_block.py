@@ -26,12 +26,11 @@ def mixing_block(
     x (B,S,W), real (B,S,1), ends (B), the states (B,W) of both sublayers -> y (B,S,W), the states. With
     logits_indices (B,L), y (B,L,W) is of these tokens only.
     """
-    tokens = {"real": real, "ends": ends}
     inner = norm(spec.norm, g / "attention_norm", x)
-    mixed, *present = time_mix(spec.attention, g / "attention", inner, **states, **tokens)
+    mixed, *present = time_mix(spec.attention, g / "attention", inner, **states, real=real, ends=ends)
     attended = g.op.Add(x, mixed, name="attended")  # (B, S, W)
     inner = norm(spec.norm, g / "feed_forward_norm", attended)
-    place, picks = g / "feed_forward", {"logits_indices": logits_indices}
-    fed, channel_shift = channel_mix(spec.feed_forward, place, inner, channel_shift, **tokens, **picks)
+    network, place = spec.feed_forward, g / "feed_forward"
+    fed, channel_shift = channel_mix(network, place, inner, channel_shift, real, ends, logits_indices)
     y = g.op.Add(asked(g, attended, logits_indices), fed)  # (B, L, W)
     return y, *present, channel_shift

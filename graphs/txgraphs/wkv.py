@@ -69,12 +69,11 @@ def one_token(k, v, decay, numerator, denominator, maximum):
     axis, first = op.Constant(value_ints=[1]), op.Constant(value_int=0)
     numerators, denominators = op.Unsqueeze(numerator, axis), op.Unsqueeze(denominator, axis)  # (B, 1, W)
     maxima = op.Unsqueeze(maximum, axis)
-    key = op.Gather(k, first, axis=1)  # (B, W)
+    key, value = op.Gather(k, first, axis=1), op.Gather(v, first, axis=1)  # (B, W)
     later = maximum + op.Gather(decay, first, axis=1)
     highest = op.Max(later, key)
     rest, weight = op.Exp(later - highest), op.Exp(key - highest)
-    after = rest * numerator + weight * op.Gather(v, first, axis=1)
-    weights = rest * denominator + weight
+    after, weights = rest * numerator + weight * value, rest * denominator + weight
     return numerators, denominators, maxima, after, weights, highest
 
 
@@ -87,8 +86,7 @@ def by_token(k, v, decay, numerator, denominator, maximum):
         later = top + slower  # (B, W)
         highest = op.Max(later, key)
         rest, weight = op.Exp(later - highest), op.Exp(key - highest)
-        after = rest * total + weight * value
-        heavier = rest * weights + weight
+        after, heavier = rest * total + weight * value, rest * weights + weight
         total_before, weights_before, top_before = op.Identity(total), op.Identity(weights), op.Identity(top)
         return after, heavier, highest, total_before, weights_before, top_before
 

@@ -32,10 +32,9 @@ class MixingBlock(nn.Module):
 
         With logits_indices (B,L), y (B,L,W) is of these tokens only.
         """
-        tokens = {"real": real, "ends": ends}
-        mixed, *present = self.attention(self.attention_norm(x), **states, **tokens)
+        mixed, *present = self.attention(self.attention_norm(x), **states, real=real, ends=ends)
         attended = x + mixed  # (B, S, W)
         inner = self.feed_forward_norm(attended)
-        fed, channel_shift = self.feed_forward(inner, channel_shift, **tokens, logits_indices=logits_indices)
+        fed, channel_shift = self.feed_forward(inner, channel_shift, real, ends, logits_indices)
         y = asked(attended, logits_indices) + fed  # (B, L, W)
         return y, *present, channel_shift

@@ -25,11 +25,22 @@ def wkv(
     k and v (B,S,W), decay and bonus (W), numerator, denominator and maximum (B,W), real (B,S,1) is 0 for
     padding -> y (B,S,W), numerator, denominator, maximum. One token needs no loop.
     """
-    counted = k + (real - 1) * HIDDEN  # (B, S, W)
-    maximum = torch.where(denominator == 0, NOTHING, maximum)
+    counted, rest, maximum = counted_keys(k, decay, denominator, maximum, real)
     step = one_token if k.shape[1] == 1 else by_token
-    *before, numerator, denominator, maximum = step(counted, v, real * decay, numerator, denominator, maximum)
+    *before, numerator, denominator, maximum = step(counted, v, rest, numerator, denominator, maximum)
     return mean(k + bonus, v, *before), numerator, denominator, maximum
+
+
+def counted_keys(
+    k: Tensor, decay: Tensor, denominator: Tensor, maximum: Tensor, real: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys and decays of which padding changes nothing, and the maximum of rows that have read nothing.
+
+    k (B,S,W), decay (W), denominator and maximum (B,W), real (B,S,1) -> k, decay (B,S,W), maximum (B,W).
+    """
+    counted = k + (real - 1) * HIDDEN  # (B, S, W)
+    known = torch.where(denominator == 0, NOTHING, maximum)
+    return counted, real * decay, known
 
 
 def mean(current: Tensor, v: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor) -> Tensor:
@@ -44,27 +55,25 @@ def one_token(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """As `by_token`, for S=1."""
     before = numerator[:, None], denominator[:, None], maximum[:, None]  # (B, 1, W)
-    return *before, *added(k[:, 0], v[:, 0], decay[:, 0], numerator, denominator, maximum)
+    later, key = maximum + decay[:, 0], k[:, 0]  # (B, W)
+    highest = torch.maximum(later, key)
+    rest, weight = (later - highest).exp(), (key - highest).exp()
+    return *before, rest * numerator + weight * v[:, 0], rest * denominator + weight, highest
 
 
 def by_token(
     k: Tensor, v: Tensor, decay: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """k, v, decay (B,S,W), sums and their maximum (B,W) -> those before each token (B,S,W), and the last."""
-    before, sums = [], (numerator, denominator, maximum)
-    for token in zip(k.unbind(1), v.unbind(1), decay.unbind(1), strict=True):
-        before.append(sums)
-        sums = added(*token, *sums)
-    each = (torch.stack(tensors, dim=1) for tensors in zip(*before, strict=True))
-    numerators, denominators, maxima = each
-    return numerators, denominators, maxima, *sums
-
-
-def added(
-    k: Tensor, v: Tensor, decay: Tensor, numerator: Tensor, denominator: Tensor, maximum: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The sums with a token more, all (B,W): both decay, and gain the token's weight."""
-    later = maximum + decay
-    highest = torch.maximum(later, k)
-    rest, weight = (later - highest).exp(), (k - highest).exp()
-    return rest * numerator + weight * v, rest * denominator + weight, highest
+    numerators, denominators, maxima = [], [], []
+    for key, value, slower in zip(k.unbind(1), v.unbind(1), decay.unbind(1), strict=True):
+        numerators.append(numerator)
+        denominators.append(denominator)
+        maxima.append(maximum)
+        later = maximum + slower  # (B, W)
+        highest = torch.maximum(later, key)
+        rest, weight = (later - highest).exp(), (key - highest).exp()
+        numerator, denominator = rest * numerator + weight * value, rest * denominator + weight
+        maximum = highest
+    before = torch.stack(numerators, 1), torch.stack(denominators, 1), torch.stack(maxima, 1)  # (B, S, W)
+    return *before, numerator, denominator, maximum
