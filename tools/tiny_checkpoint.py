@@ -356,6 +356,10 @@ MAMBA = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "state_size": 7, "conv_kernel": 3},
     **{"time_step_rank": 5, "tie_word_embeddings": False},
 }
+RWKV = IDS | {
+    **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 3, "intermediate_size": 100},
+    **{"context_length": 40, "rescale_every": 2, "layer_norm_epsilon": 0.01},
+}
 JAMBA = IDS | {
     **{"vocab_size": VOCAB, "hidden_size": 48, "num_hidden_layers": 5, "max_position_embeddings": 40},
     **{"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 72},
@@ -1314,6 +1318,7 @@ FAMILIES = {
     "recurrent_gemma": ("RecurrentGemmaForCausalLM", RECURRENT_GEMMA),
     "mamba2": ("Mamba2ForCausalLM", MAMBA2_ALONE),
     "mamba": ("MambaForCausalLM", MAMBA),
+    "rwkv": ("RwkvForCausalLM", RWKV),
     "falcon_mamba": ("FalconMambaForCausalLM", MAMBA | {"intermediate_size": 70}),
     "hunyuan_v1_dense": ("HunYuanDenseV1ForCausalLM", LLAMA | {"head_dim": 10}),
     "nemotron": ("NemotronForCausalLM", LLAMA),
@@ -1539,8 +1544,8 @@ def build(model_type: str, architecture: str | None = None, seed: int = 0, **con
                 continue  # the latter are sinusoids, which are not trained
             if name.endswith(("n_points_scale", "act_fn.beta", "act_fn.eps")):
                 continue  # the reciprocal of a count, and numbers that nothing learns
-            if name.endswith("recurrent_param"):
-                continue  # drawn so that states last for some tokens
+            if name.endswith(("recurrent_param", "time_decay")) or ".time_mix_" in name:
+                continue  # drawn so that states last for some tokens, and shares of 0 to 1
             noise = torch.randn_like(tensor)
             is_scale = tensor.ndim == 1 and name.endswith(SCALES)
             wider = tensor.shape[-1] if name.endswith(OF_DIVIDED) else 1

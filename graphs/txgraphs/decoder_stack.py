@@ -21,6 +21,7 @@ from txgraphs.mask import (
     padding_mask,
     single_token,
 )
+from txgraphs.mixing_block import mixing_block
 from txgraphs.new_tokens import new_tokens, ones
 from txgraphs.position import asked_positions, positions
 from txgraphs.source_block import source_block
@@ -110,7 +111,8 @@ def decoder(
         if not block.attends:
             given.hidden(x)
             states = {**_read(block, new), **dict(zip(block.states, past[layer], strict=True))}
-            x, *states = stateful_block(block, graph / f"decoder.layers.{layer}", x, **states, **context)
+            mix = mixing_block if block.mixes_twice else stateful_block
+            x, *states = mix(block, graph / f"decoder.layers.{layer}", x, **states, **context)
             present.append(tuple(states))
             continue
         every = graph.captured or names.LOGITS_INDICES not in context

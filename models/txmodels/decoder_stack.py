@@ -19,6 +19,7 @@ from txmodels.mask import (
     padding_mask,
     single_token,
 )
+from txmodels.mixing_block import MixingBlock
 from txmodels.new_tokens import new_tokens
 from txmodels.position import asked_positions, positions
 from txmodels.source_block import SourceBlock
@@ -242,7 +243,7 @@ def _block(spec: BlockSpec, cache: Cache, weighted: bool) -> nn.Module:
     if spec.crosses:
         return SourceBlock(spec)
     if not spec.attends:
-        return StatefulBlock(spec)
+        return (MixingBlock if spec.mixes_twice else StatefulBlock)(spec)
     if spec.shared_layer is not None:
         return SharedBlock(spec, cache, weighted)
     if spec.joins_embedding:

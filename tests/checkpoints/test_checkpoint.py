@@ -202,11 +202,11 @@ UNSUPPORTED = [
             ("deepseek_v32", "an indexer with a cache of its own"),
             ("doge", "scores of the values mask keys"),
             ("glm_moe_dsa", "an indexer with a cache of its own"),
-            ("rwkv", "it keeps a maximum, a numerator and a denominator"),
             ("zamba", "its Mamba layers have heads, each of which"),
         )
     ),
     ("layoutlmv3", {"model_type": "layoutlmv2"}, "model_type 'layoutlmv2' is not supported: detectron2"),
+    ("rwkv", {"attention_hidden_size": 60}, "attention_hidden_size=60 is not supported; expected 48"),
     ("recurrent_gemma", {"block_types": ["recurrent", "mamba"]}, "expected recurrent or attention for each"),
     ("recurrent_gemma", {"block_types": ["recurrent"]}, "no layer has attention"),
     ("recurrent_gemma", {"layer_types": ["sliding_attention"] * 4}, "layer_types=['sliding_attention'"),

@@ -32,6 +32,7 @@ BRANCHING = {
     *("bamba", "falcon_h1", "mamba2", "mamba", "falcon_mamba", "nemotron_h", "jamba", "olmo_hybrid"),
     "kimi_linear",
     "recurrent_gemma",
+    "rwkv",
     "zamba2",
 }
 # Those that copy a few sizes of vectors a step: Gemma 3n.

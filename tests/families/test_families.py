@@ -31,6 +31,7 @@ STATES = (
     "mamba2",
     "zamba2",
     "recurrent_gemma",
+    "rwkv",
     "gemma4_text",
 )  # or keys of others
 STRUCTURES = ("bert", "gpt2", "t5", "gemma2", "mixtral", "bloom", "whisper", "vit", "clip")

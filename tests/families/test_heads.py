@@ -83,6 +83,7 @@ UNREAD = {
                 "nemotron_h",
                 "olmo_hybrid",
                 "recurrent_gemma",
+                "rwkv",
                 "zamba2",
             ),
             *("qwen3_5", "qwen3_5_moe", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next"),

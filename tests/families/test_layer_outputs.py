@@ -59,7 +59,7 @@ BY_WORDS = {
     TASK.format("zero-shot-object-detection"): "grounding-dino owlv2 owlvit",
     f"outputs attentions: {STATES}": "bamba falcon_mamba granitemoehybrid jamba kimi_linear lfm2 lfm2_moe "
     "lfm3 mamba mamba2 nemotron_h olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next "
-    "recurrent_gemma zamba2",
+    "recurrent_gemma rwkv zamba2",
     PAIRLESS.format("bottleneck attention"): "mobilebert",
     PAIRLESS.format("convolved attention"): "convbert",
     PAIRLESS.format("Fourier transforms"): "fnet",

@@ -45,6 +45,7 @@ from helpers import mutations_of_proposals as proposals
 from helpers import mutations_of_pyramids as pyramids
 from helpers import mutations_of_queries as queries
 from helpers import mutations_of_questions as questions
+from helpers import mutations_of_rwkv as rwkv
 from helpers import mutations_of_segment_queries as segment_queries
 from helpers import mutations_of_segments as segments
 from helpers import mutations_of_shapes as shapes
@@ -508,6 +509,47 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         recurrences.padding_convolved,
         recurrences.no_first_token,
         recurrences.second_token_of_a_mask,
+    ),
+    ("rwkv", "static", "model"): (
+        rwkv.sums_not_carried,
+        rwkv.numerator_not_carried,
+        rwkv.maximum_not_carried,
+        rwkv.time_shift_not_carried,
+        rwkv.channel_shift_not_carried,
+        rwkv.other_layer_s_maximum,
+        rwkv.other_layer_s_denominator,
+        rwkv.other_layer_s_last_token,
+        rwkv.last_tokens_exchanged,
+        rwkv.padding_decays,
+        rwkv.padding_weighed,
+        rwkv.last_token_of_padding,
+        rwkv.last_token_but_one,
+        rwkv.tokens_alone,
+        rwkv.shares_exchanged,
+        rwkv.values_by_the_shares_of_keys,
+        rwkv.no_bonus,
+        rwkv.bonus_of_the_past,
+        rwkv.nothing_decays,
+        rwkv.decays_without_an_exponential,
+        rwkv.sums_for_means,
+        rwkv.maximum_of_the_past_alone,
+        rwkv.step_without_its_token,
+        rwkv.means_ungated,
+        rwkv.gate_unbounded,
+        rwkv.channels_ungated,
+        rwkv.channels_not_squared,
+        rwkv.not_rescaled,
+        rwkv.last_norm_of_the_config,
+    ),
+    ("rwkv", "dynamic", "model"): (
+        rwkv.sums_not_carried,
+        rwkv.time_shift_not_carried,
+        rwkv.channel_shift_not_carried,
+        rwkv.padding_decays,
+        rwkv.padding_weighed,
+        rwkv.padding_before_keys,
+        rwkv.padding_before_channels,
+        rwkv.last_token_but_one,
     ),
     ("zamba2", "static", "model"): (
         joined.embeddings_left_out,

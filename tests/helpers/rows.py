@@ -195,6 +195,10 @@ RECURRENT_WIDE = {
     **{"block_types": ["attention", "recurrent"], "num_key_value_heads": None, "head_dim": 10},
     **{"hidden_activation": "silu", "num_hidden_layers": 3, "partial_rotary_factor": 1.0},
 }
+RWKV_TIED = {
+    **{"tie_word_embeddings": True, "rescale_every": 0, "intermediate_size": None, "hidden_size": 30},
+    **{"num_hidden_layers": 2},
+}
 ONE_HEAD = {"num_attention_heads": 1, "num_key_value_heads": 1, "lru_width": 30, "conv1d_width": 2}
 T5GEMMA_PLAIN = UNTIED | {side: UNCAPPED | {"attention_bias": True} for side in ("encoder", "decoder")}
 ENCODER_ALONE = {"is_encoder_decoder": False}
@@ -552,6 +556,15 @@ DECODERS = [
     Row("recurrent_gemma", "RecurrentGemmaForCausalLM", GENERATE),
     Row("recurrent_gemma", "RecurrentGemmaForCausalLM", GENERATE, "biases, untied, SiLU", RECURRENT_WIDE),
     Row("recurrent_gemma", "RecurrentGemmaForCausalLM", GENERATE, "one head", ONE_HEAD),
+    Row("rwkv", "RwkvForCausalLM", GENERATE),
+    Row("rwkv", "RwkvForCausalLM", GENERATE, "tied, not rescaled", RWKV_TIED),
+    Row(
+        "rwkv",
+        "RwkvForCausalLM",
+        GENERATE,
+        "published rescaling",
+        {"num_hidden_layers": 7, "rescale_every": 6},
+    ),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE),
     Row("qwen3_5_text", "Qwen3_5ForCausalLM", GENERATE, "tied, wider values", WIDER_VALUES),
     Row("qwen3_5_moe_text", "Qwen3_5MoeForCausalLM", GENERATE),

@@ -24,6 +24,7 @@ from txexport.spec import (
     BatchNormSpec,
     BlockSpec,
     BottleneckSpec,
+    ChannelMixSpec,
     ClassReadout,
     ConvNextSpec,
     ConvolutionModuleSpec,
@@ -86,6 +87,7 @@ from txexport.spec import (
     StridedAttentionSpec,
     SubsampledSpec,
     TextStackSpec,
+    TimeMixSpec,
     TransformerXLAttentionSpec,
     VectorSpec,
     WaveformSpec,
@@ -248,6 +250,20 @@ CONTRADICTIONS = {
     "RgLruSpec: width is 10, which 4 blocks": lambda: RgLruSpec(12, 10, 4, 3, Activation.SILU),
     "RgLruSpec: num_blocks is 0": lambda: RgLruSpec(12, 10, 0, 3, Activation.SILU),
     "RgLruSpec: kernel is 1": lambda: RgLruSpec(12, 10, 2, 1, Activation.SILU),
+    "TimeMixSpec: hidden_size is 0": lambda: TimeMixSpec(0),
+    "ChannelMixSpec: intermediate_size is 0": lambda: ChannelMixSpec(12, 0),
+    "BlockSpec: TimeMixSpec with FeedForwardSpec": lambda: dataclasses.replace(
+        BLOCK, attention=TimeMixSpec(12), placement=NormPlacement.PRE
+    ),
+    "with ChannelMixSpec, placement 'pre' and attention, feed_forward; expected TimeMixSpec": lambda: (
+        dataclasses.replace(BLOCK, feed_forward=ChannelMixSpec(12, 20), placement=NormPlacement.PRE)
+    ),
+    "TimeMixSpec with ChannelMixSpec, placement 'post'": lambda: dataclasses.replace(
+        BLOCK,
+        attention=TimeMixSpec(12),
+        feed_forward=ChannelMixSpec(12, 20),
+        placement=NormPlacement.POST,
+    ),
     "TextStackSpec: RgLruSpec without a layer that keeps keys": lambda: dataclasses.replace(
         DECODER,
         blocks=(dataclasses.replace(BLOCK, attention=RgLruSpec(12, 12, 3, 2, Activation.SILU)),),

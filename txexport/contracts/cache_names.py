@@ -2,18 +2,23 @@
 
 Keys and values grow by the new tokens: `past_key_values.{layer}.key`. States have a fixed size:
 `past_conv.{layer}`, the last inputs of a convolution, `past_recurrent.{layer}`, the matrices of linear
-attention, `past_ssm.{layer}`, those of state spaces. With an encoder there are two parts: the decoder's own
-keys and values, and those of the encoder's output, which cross-attention reads and no step changes:
-`past_key_values.{layer}.encoder.key`.
+attention, `past_ssm.{layer}`, those of state spaces. RWKV's are the last token of each sublayer,
+`past_time_shift.{layer}` and `past_channel_shift.{layer}`, and `past_numerator.{layer}`,
+`past_denominator.{layer}` and `past_maximum.{layer}`, sums of past tokens. With an encoder there are two
+parts: the decoder's own keys and values, and those of the encoder's output, which cross-attention reads and
+no step changes: `past_key_values.{layer}.encoder.key`.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 
 from txexport.spec import BlockSpec
 
 PAST, PRESENT = "past_key_values", "present"
 ENCODER, DECODER = "encoder", "decoder"  # the parts
-STATES = ("conv", "recurrent", "ssm")  # kinds of states
+SHIFTS = ("time_shift", "channel_shift")  # kinds of states: last tokens
+SUMS = ("numerator", "denominator", "maximum")  # weighted sums of past ones
+STATES = ("conv", "recurrent", "ssm", *SHIFTS, *SUMS)
 PAST_STATES, PRESENT_STATES = (tuple(f"{time}_{kind}." for kind in STATES) for time in ("past", "present"))
 
 
@@ -60,9 +65,15 @@ def is_state(name: str) -> bool:
     return name.startswith((*PAST_STATES, *PRESENT_STATES))
 
 
-def is_convolution(name: str) -> bool:
-    """Tell whether the state of that name is the last inputs (...,K) of a convolution."""
-    return name.startswith((PAST_STATES[0], PRESENT_STATES[0]))
+def numbers_of_token(name: str, shape: Sequence[int]) -> int:
+    """The numbers of one token in a row's state of that name and shape; 0 where it is no list of tokens.
+
+    The last inputs of a convolution (W,K) have W for each, a last token (W) is all of it.
+    """
+    kind = name.split(".")[0].partition("_")[2]
+    if kind == STATES[0]:
+        return math.prod(shape[:-1])
+    return math.prod(shape) if kind in SHIFTS else 0
 
 
 def is_cross(name: str) -> bool:

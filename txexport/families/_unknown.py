@@ -30,7 +30,6 @@ REFUSED = {
     "pegasus_x": "its encoder attends within blocks that are shifted every second layer, and to learned "
     "global tokens",
     "prophetnet": "each position predicts several tokens, by streams of attention of their own",
-    "rwkv": "it keeps a maximum, a numerator and a denominator of its past (WKV) in place of keys",
     "t5gemma2": "its decoder attends to its tokens and to the encoder's vectors in one softmax",
     "zamba": "its Mamba layers have heads, each of which selects steps and vectors of its own",
 }

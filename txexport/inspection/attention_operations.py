@@ -42,6 +42,7 @@ from txexport.spec import (
     StackSpec,
     StatefulSpec,
     StridedAttentionSpec,
+    TimeMixSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
 )
@@ -89,6 +90,8 @@ def per_pair(spec: Attention) -> int:
         return 6 * spec.inner_size * spec.state_size + 2 * spec.inner_size * spec.kernel
     if isinstance(spec, RgLruSpec):
         return 2 * spec.width + 2 * spec.width * spec.kernel
+    if isinstance(spec, TimeMixSpec):
+        return 4 * spec.hidden_size
     if isinstance(spec, FourierMixingSpec):
         return 4 * spec.frequencies
     return 4 * spec.num_heads * spec.head_dim
@@ -121,7 +124,7 @@ def pairs(spec: Attention, length: int) -> int:
             return length * spec.vectors
         case ShortConvolutionSpec():  # of the convolution
             return length * spec.kernel
-        case GatedDeltaSpec() | KimiDeltaSpec() | Mamba2Spec() | MambaSpec() | RgLruSpec():
+        case GatedDeltaSpec() | KimiDeltaSpec() | Mamba2Spec() | MambaSpec() | RgLruSpec() | TimeMixSpec():
             return length  # a step of the recurrence each
         case LongformerAttentionSpec():
             return _in_window(spec.window // 2 + 1, spec.causal, length)

@@ -9,6 +9,7 @@ from txexport.spec import (
     AttentionSpec,
     BlockSpec,
     BottleneckSpec,
+    ChannelMixSpec,
     ConvolutionModuleSpec,
     ConvolvedAttentionSpec,
     ConvolvedFeedForwardSpec,
@@ -50,6 +51,7 @@ from txexport.spec import (
     StagedStackSpec,
     StatefulSpec,
     StridedAttentionSpec,
+    TimeMixSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
     XieluFeedForwardSpec,
@@ -138,6 +140,8 @@ def heads(spec: MaskedAttentionSpec | PositionedAttentionSpec | SparseAttentionS
         return f"{spec.inner_size:,} channels of {spec.state_size} numbers (selective state spaces)"
     if isinstance(spec, RgLruSpec):
         return f"{spec.width:,} channels, gates in {spec.num_blocks} blocks (RG-LRU)"
+    if isinstance(spec, TimeMixSpec):
+        return f"{spec.hidden_size:,} channels (WKV)"
     if isinstance(spec, ShortConvolutionSpec):
         return f"convolutions over {spec.kernel} tokens"
     heads = f"{spec.num_heads} heads of {spec.head_dim}"
@@ -200,6 +204,8 @@ def feed_forward(spec: NetworkSpec) -> str:
             return f"feed-forward {spec.intermediate_size:,} ({spec.activation}, {convolved})"
         case XieluFeedForwardSpec():
             return f"feed-forward {spec.intermediate_size:,} (xIELU)"
+        case ChannelMixSpec():
+            return f"feed-forward {spec.intermediate_size:,} (channel mixing)"
         case DenseAndExpertsSpec():
             return f"{feed_forward(spec.dense)}, beside {feed_forward(spec.experts)}"
         case ExpertsSpec():

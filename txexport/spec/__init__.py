@@ -64,7 +64,7 @@ from txexport.spec.hgnet_levels import HGNetLevelsSpec, HGNetStageSpec
 from txexport.spec.instance_masks import InstanceMasksSpec
 from txexport.spec.kimi_delta import KimiDeltaSpec
 from txexport.spec.latent_attention import LatentAttentionSpec, MaskedAttentionSpec
-from txexport.spec.layer import AdapterSpec, BlockSpec, NetworkSpec
+from txexport.spec.layer import AdapterSpec, BlockSpec
 from txexport.spec.layer_inputs import LayerInputSpec, LayerInputsSpec
 from txexport.spec.layout import LayoutEmbeddingSpec, LayoutFlowSpec
 from txexport.spec.length_adapter import LengthAdapterSpec
@@ -79,6 +79,7 @@ from txexport.spec.mixed_stack import MixedStackSpec
 from txexport.spec.model import ModelSpec
 from txexport.spec.mosaic import MosaicSpec
 from txexport.spec.naflex import FlattenedPatchesSpec, NaflexSpec
+from txexport.spec.network import NetworkSpec
 from txexport.spec.norm import GroupNormSpec, NormSpec
 from txexport.spec.object_masks import ObjectMasksSpec
 from txexport.spec.open_vocabulary import OpenVocabularySpec
@@ -101,7 +102,6 @@ from txexport.spec.relative_attention import (
     TransformerXLAttentionSpec,
 )
 from txexport.spec.relative_position import (
-    LONGEST_DISTANCE,
     AlibiSpec,
     RelativeSpec,
     RelativeVectorsSpec,
@@ -112,6 +112,7 @@ from txexport.spec.resnet import ResNetSpec
 from txexport.spec.resnet_levels import ResNetLevelsSpec
 from txexport.spec.rg_lru import RgLruSpec
 from txexport.spec.rotary import QueryGrowthSpec, RotarySpec
+from txexport.spec.rwkv import ChannelMixSpec, TimeMixSpec
 from txexport.spec.segments import FusedSegmentsSpec, MapPyramidSpec, PyramidSpec, SegmentsSpec
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.short_convolution import ShortConvolutionSpec
@@ -140,7 +141,6 @@ from txexport.spec.window_attention import CosineSpec, WindowAttentionSpec
 from txexport.spec.windowed_maps import ProjectorSpec, WindowedMapsSpec
 
 __all__ = [
-    "LONGEST_DISTANCE",
     "Activation",
     "AdapterSpec",
     "AggregationPyramidSpec",
@@ -157,6 +157,7 @@ __all__ = [
     "BoxTablesSpec",
     "BoxesSpec",
     "Cache",
+    "ChannelMixSpec",
     "ClassReadout",
     "ConditionalStackSpec",
     "ConnectorSpec",
@@ -304,6 +305,7 @@ __all__ = [
     "TiledStackSpec",
     "TilesSpec",
     "TimeDelaySpec",
+    "TimeMixSpec",
     "TransformerXLAttentionSpec",
     "TwoWaySpec",
     "VectorSpec",

@@ -26,6 +26,7 @@ from txexport.spec import (
     SourceAttentionSpec,
     SparseAttentionSpec,
     StatefulSpec,
+    TimeMixSpec,
     TransformerXLAttentionSpec,
     WindowAttentionSpec,
     stateful_parameters,
@@ -75,6 +76,8 @@ def attention(
             return stateful_parameters.mamba(spec)
         case RgLruSpec():
             return stateful_parameters.rg_lru(spec)
+        case TimeMixSpec():
+            return stateful_parameters.time_mix(spec)
         case DisentangledAttentionSpec():
             return disentangled_attention(spec)
         case TransformerXLAttentionSpec():

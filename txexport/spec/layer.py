@@ -8,31 +8,23 @@ from txexport.spec.attention import AttentionSpec
 from txexport.spec.convolution_module import ConvolutionModuleSpec
 from txexport.spec.efficient_attention import SparseAttentionSpec
 from txexport.spec.enums import NormPlacement
-from txexport.spec.feed_forward import (
-    DenseAndExpertsSpec,
-    ExpertsSpec,
-    FeedForwardSpec,
-    XieluFeedForwardSpec,
-)
+from txexport.spec.feed_forward import DenseAndExpertsSpec, ExpertsSpec, FeedForwardSpec
 from txexport.spec.latent_attention import MaskedAttentionSpec
-from txexport.spec.layer_checks import check_gated, check_joined, check_layout, check_states
+from txexport.spec.layer_checks import check_gated, check_joined, check_layout, check_mixing, check_states
 from txexport.spec.layer_inputs import LayerInputSpec
 from txexport.spec.layout import LayoutFlowSpec
+from txexport.spec.network import NetworkSpec
 from txexport.spec.norm import NormSpec
-from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec
 from txexport.spec.relative_attention import (
     CONFORMER_ONLY,
     PositionedAttentionSpec,
     TransformerXLAttentionSpec,
 )
+from txexport.spec.rwkv import ChannelMixSpec, TimeMixSpec
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.source_attention import SourceAttentionSpec
 from txexport.spec.stateful import StatefulSpec
 from txexport.spec.streams import AugmentedResidualSpec, StreamsSpec
-
-NetworkSpec = (
-    FeedForwardSpec | ExpertsSpec | ConvolvedFeedForwardSpec | DenseAndExpertsSpec | XieluFeedForwardSpec
-)
 
 # Placements of norms in a layer with cross attention.
 CROSSED = f"'{NormPlacement.PRE}', '{NormPlacement.POST}' or '{NormPlacement.SANDWICH}'"
@@ -127,6 +119,7 @@ class BlockSpec:
         check_gated(self)
         check_layout(self)
         check_joined(self)
+        check_mixing(self)
         if self.skip_attention_norm and self.placement != NormPlacement.PRE:
             raise SpecError(
                 f"BlockSpec: skip_attention_norm with placement '{self.placement}', expected "
@@ -269,15 +262,20 @@ class BlockSpec:
     @property
     def states(self) -> Mapping[str, tuple[int, ...]]:
         """The shapes of what a row keeps between steps beside keys and values, by kind; empty for nothing."""
-        if self.beside is not None:
-            return self.beside.states
-        return self.attention.states if isinstance(self.attention, StatefulSpec) else {}
+        network = self.feed_forward.states if isinstance(self.feed_forward, ChannelMixSpec) else {}
+        mixer = self.attention if self.beside is None else self.beside
+        return {**mixer.states, **network} if isinstance(mixer, StatefulSpec) else network
 
     @property
     def new_tokens(self) -> tuple[str, ...]:
         """Names of the inputs that its sublayer with states has beside vectors; empty where it has none."""
         mixer = self.attention if self.beside is None else self.beside
         return mixer.new_tokens if isinstance(mixer, StatefulSpec) else ()
+
+    @property
+    def mixes_twice(self) -> bool:
+        """True where both its sublayers keep states."""
+        return isinstance(self.attention, TimeMixSpec)
 
     @property
     def has_keys(self) -> bool:

@@ -11,6 +11,7 @@ from txexport.spec.feed_forward import FeedForwardSpec
 from txexport.spec.grid_attention import GridAttentionSpec
 from txexport.spec.latent_attention import MaskedAttentionSpec
 from txexport.spec.reduced_attention import ConvolvedFeedForwardSpec, ReducedAttentionSpec
+from txexport.spec.rwkv import ChannelMixSpec, TimeMixSpec
 from txexport.spec.source_attention import SourceAttentionSpec
 from txexport.spec.window_attention import WindowAttentionSpec
 
@@ -96,6 +97,22 @@ def check_joined(block: Any) -> None:
             f"BlockSpec: joins_embedding with {type(kind).__name__}, an input_size of {read}, "
             f"{type(block.feed_forward).__name__} and {', '.join(block.sublayers)}; expected attention over "
             f"{2 * kind.hidden_size} numbers, FeedForwardSpec, a sublayer beside and no other part"
+        )
+
+
+def check_mixing(block: Any) -> None:
+    """Raise SpecError for a layer with time mixing or channel mixing whose other parts do not fit."""
+    attention, network = block.attention, block.feed_forward
+    if not isinstance(attention, TimeMixSpec) and not isinstance(network, ChannelMixSpec):
+        return
+    both = isinstance(attention, TimeMixSpec) and isinstance(network, ChannelMixSpec)
+    switches = block.skip_attention_norm, block.residual_scale != 1, block.gated
+    plain = block.placement == NormPlacement.PRE and block.sublayers == ("attention", "feed_forward")
+    if not both or not plain or any(switches):
+        raise SpecError(
+            f"BlockSpec: {type(attention).__name__} with {type(network).__name__}, placement "
+            f"'{block.placement}' and {', '.join(block.sublayers)}; expected TimeMixSpec with "
+            f"ChannelMixSpec, '{NormPlacement.PRE}' and no other part"
         )
 
 

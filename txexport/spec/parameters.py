@@ -9,6 +9,7 @@ from txexport.spec import (
     AugmentedResidualSpec,
     BlockSpec,
     BoxTablesSpec,
+    ChannelMixSpec,
     ConvolutionModuleSpec,
     ConvolvedFeedForwardSpec,
     ConvolvedMergingSpec,
@@ -25,6 +26,7 @@ from txexport.spec import (
     StageMergingSpec,
     StreamsSpec,
     XieluFeedForwardSpec,
+    stateful_parameters,
 )
 from txexport.spec.attention_parameters import attention, cross_attention
 from txexport.spec.enums import Activation
@@ -44,6 +46,8 @@ def feed_forward(spec: NetworkSpec) -> Shapes:
             return convolved_feed_forward(spec)
         case XieluFeedForwardSpec():
             return xielu_feed_forward(spec)
+        case ChannelMixSpec():
+            return stateful_parameters.channel_mix(spec)
         case _:
             assert_never(spec)
 

@@ -6,7 +6,7 @@ from txexport.errors import SpecError
 
 
 class StatefulLayer:
-    """A causal layer without attention scores, whose convolution reads the last `kernel` tokens."""
+    """A causal layer without attention scores; its convolution, if any, reads the last `kernel` tokens."""
 
     kernel: int
 

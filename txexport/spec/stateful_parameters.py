@@ -1,12 +1,14 @@
 """Names and shapes of what layers with states have, in the order in which components declare them."""
 
 from txexport.spec import (
+    ChannelMixSpec,
     GatedDeltaSpec,
     KimiDeltaSpec,
     Mamba2Spec,
     MambaSpec,
     RgLruSpec,
     ShortConvolutionSpec,
+    TimeMixSpec,
 )
 from txexport.spec.shapes import Shapes, grouped_linear, linear, norm, under
 
@@ -108,4 +110,31 @@ def rg_lru(spec: RgLruSpec) -> Shapes:
         "rate": (width,),
         **under("gate", linear(size, width, True)),
         **under("output", linear(width, size, True)),
+    }
+
+
+def time_mix(spec: TimeMixSpec) -> Shapes:
+    """The interpolation of each projection, the projections, and the decay and bonus of each channel."""
+    size = spec.hidden_size
+    mixes: Shapes = {f"mix_{name}": (size,) for name in ("k", "v", "gate")}
+    return {
+        **mixes,
+        **under("k", linear(size, size, False)),
+        **under("v", linear(size, size, False)),
+        "decay": (size,),
+        "bonus": (size,),
+        **under("gate", linear(size, size, False)),
+        **under("output", linear(size, size, False)),
+    }
+
+
+def channel_mix(spec: ChannelMixSpec) -> Shapes:
+    """The interpolation of each projection, the projections up and down, and that of the gate."""
+    size, inner = spec.hidden_size, spec.intermediate_size
+    return {
+        "mix_up": (size,),
+        "mix_gate": (size,),
+        **under("up", linear(size, inner, False)),
+        **under("down", linear(inner, size, False)),
+        **under("gate", linear(size, size, False)),
     }

@@ -102,7 +102,7 @@ _ROWS = {  # by name, without "Tokenizer"
     "GPT2": _row(GPT2, "codegen dbrx gpt2 gpt_neo gptj jais2 opt phi starcoder2"),
     "GPTNeoX": _row(
         "<|endoftext|> <|endoftext|> <|endoftext|> - <|padding|> - -",
-        "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe",
+        "falcon_mamba gpt_neox mamba mamba2 mpt olmo olmoe rwkv",
     ),
     "Gemma": _row(
         "<bos> <eos> <unk> - <pad> - <mask>",

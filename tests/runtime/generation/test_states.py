@@ -32,6 +32,7 @@ FAMILIES = {
     "mamba": {"state_size": 8},
     "kimi_linear": {},
     "recurrent_gemma": {},
+    "rwkv": {},
 }
 # The numbers of a row's states, those of a token's keys and values, and the bytes of its new tokens' scores.
 STATES = {
@@ -44,16 +45,19 @@ STATES = {
     "mamba2": 2 * (136 * 3 + 6 * 16 * 10),
     "kimi_linear": 2 * (150 * 3 + 5 * 10 * 10),
     "recurrent_gemma": 3 * (60 * 3 + 60),
+    "rwkv": 3 * 5 * 48,
 }
 KEYS = {
     **{"lfm2": 2 * 2 * 8, "qwen3_next": 2 * 2 * 12, "granitemoehybrid": 2 * 2 * 8, "falcon_h1": 2 * 4 * 8},
     **{"mamba": 0, "mamba2": 0, "kimi_linear": 18 + 7, "zamba2": 3 * 4 * 20},
     "recurrent_gemma": 2 * 2 * 8,
+    "rwkv": 0,
 }
 COLUMNS = {
     "mamba": 3 * 96,
     "mamba2": 2 * 136,
-}  # of convolutions, by which a token's size is counted where it has no keys
+    "rwkv": 3 * 2 * 48,
+}  # of convolutions and last tokens, by which a token's size is counted where it has no keys
 SCORES = 3612
 PROMPTS = [[5, 6, 7], [9], list(range(20, 49)), [40, 41]]
 END = {"eos_token_id": None}
@@ -80,7 +84,8 @@ def model(request, checkpoint, tmp_path_factory):
 @pytest.fixture(scope="module")
 def original(checkpoint):
     model = transformers.AutoModelForCausalLM.from_pretrained(checkpoint).eval()
-    if model.config.model_type in WITHOUT_CACHE:  # its layers keep what an earlier text left there
+    # Layers that keep what an earlier text left there, and steps that add the rows of a batch to each other.
+    if model.config.model_type in (*WITHOUT_CACHE, "rwkv"):
         model.config.use_cache = model.generation_config.use_cache = False
     return model
 

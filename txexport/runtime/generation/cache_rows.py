@@ -35,7 +35,7 @@ def token_bytes(session: Session) -> int:
 def state_tokens(session: Session) -> int:
     """The number of tokens whose keys and values are as large as a row's states, both sets, rounded up.
 
-    Without keys, a token's size is what it takes in the states of convolutions.
+    Without keys, a token's size is what it takes in states that are the last tokens.
     """
     size = SETS * state_bytes(session)
     return -(-size // (token_bytes(session) or column_bytes(session))) if size else 0

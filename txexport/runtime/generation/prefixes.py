@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from txexport.contracts.cache_names import is_convolution, is_state
+from txexport.contracts.cache_names import is_state, numbers_of_token
 from txexport.errors import InputError, shown
 from txexport.runtime.generation.media import Media, shared_length
 from txexport.runtime.generation.search import Generated
@@ -45,7 +45,7 @@ class _Entry:
     def size(self) -> int:
         """The tokens that it counts as: its own, and as many as have keys and values of its states' size.
 
-        Without keys, a token's size is what it takes in the states of convolutions.
+        Without keys, a token's size is what it takes in states that are the last tokens.
         """
         count, states = len(self.tokens), {name: a for name, a in self.arrays.items() if is_state(name)}
         if not states:
@@ -53,8 +53,8 @@ class _Entry:
         size = sum(array.nbytes for array in states.values())
         if keys := self.nbytes - size:
             return count + -(-size * count // keys)
-        columns = (array.nbytes // array.shape[-1] for name, array in states.items() if is_convolution(name))
-        return count + -(-size // sum(columns))
+        column = sum(a.itemsize * numbers_of_token(name, a.shape) for name, a in states.items())
+        return count + -(-size // column)
 
     def shared(self, bundle: LoadedBundle, tokens: np.ndarray, media: Media) -> int:
         """The length of the common prefix with a sequence that can be reused; 0 for another bundle.

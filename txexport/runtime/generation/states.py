@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from txexport.contracts.cache_names import is_convolution, past_states, to_present
+from txexport.contracts.cache_names import numbers_of_token, past_states, to_present
 from txexport.runtime.session import Session, Value
 
 
@@ -21,11 +21,10 @@ def state_bytes(session: Session) -> int:
 
 
 def column_bytes(session: Session) -> int:
-    """The bytes that one token takes in a row's convolution states, over all layers."""
+    """The bytes that one token takes in those of a row's states that are the last tokens, over all layers."""
     return sum(
-        math.prod(_shape(session, name)[:-1]) * session.dtype(name)().nbytes
+        numbers_of_token(name, _shape(session, name)) * session.dtype(name)().nbytes
         for name in past_states(session.inputs)
-        if is_convolution(name)
     )
 
 

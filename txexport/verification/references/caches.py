@@ -1,12 +1,34 @@
 """The caches of the transformers library by the names of a graph's outputs."""
 
 import copy
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
+from txexport.checkpoints import transformers_loading
 from txexport.contracts import cache_names
+
+STATE = "state"  # what RWKV has in place of a cache: a list of states (B,W,layers), in this order
+OF_RWKV = ("channel_shift", "time_shift", "numerator", "denominator", "maximum")
+
+
+def empty_cache(model: Any, stateful: bool, new_cache: Callable[..., Any]) -> dict[str, Any]:
+    """Arguments with an empty cache. Raises AssertionError for a model that has no parameter for it."""
+    if STATE in inspect.signature(model.forward).parameters:
+        return {"use_cache": True}
+    name = transformers_loading.cache_parameter(model.forward)
+    if name is None:
+        names = " or ".join(transformers_loading.CACHE_NAMES)
+        raise AssertionError(f"{type(model).__name__}.forward has no parameter {names}")
+    config = whole_windows(model.config) if stateful else None
+    return {name: new_cache() if config is None else new_cache(config=config), "use_cache": True}
+
+
+def cache_of(outputs: Mapping[str, Any]) -> Any:
+    """The cache, or list of states, among a model's outputs. Raises AssertionError if there is none."""
+    return outputs[STATE] if STATE in outputs else transformers_loading.cache_of(outputs)
 
 
 def whole_windows(config: Any) -> Any:
@@ -26,6 +48,13 @@ def cached(cache: Any, part: str | None = None, states: Sequence[tuple[str, ...]
 
     `states` are the kinds of each layer; the library has one name for all but the inputs of convolutions.
     """
+    if isinstance(cache, list):
+        of_kind = dict(zip(OF_RWKV, cache, strict=True))
+        return {
+            name: of_kind[kind][:, :, i]
+            for i, kinds in enumerate(states)
+            for name, kind in zip(cache_names.states(cache_names.PRESENT, i, kinds), kinds, strict=True)
+        }
     if not hasattr(cache, "layers"):
         pairs = zip(cache.key_cache, cache.value_cache, strict=True)
         return {

@@ -36,7 +36,7 @@ from txexport.parts import architecture_of
 from txexport.spec import Architecture, VisionLanguageSpec
 from txexport.tasks import row_of
 from txexport.verification.counts import CACHES
-from txexport.verification.references.caches import cached, whole_windows
+from txexport.verification.references.caches import cache_of, cached, empty_cache
 from txexport.verification.references.captioned import captioned
 from txexport.verification.references.crossed import attended, with_image_mask
 from txexport.verification.references.dequantised import DequantisedCheckpoint
@@ -180,7 +180,7 @@ class Transformers:
             outputs = self.model(**inputs, **cache_arguments, **named)
             caches = {}
             if CACHES not in self.lacks:
-                caches = cached(transformers_loading.cache_of(outputs), states=self.states)
+                caches = cached(cache_of(outputs), states=self.states)
             vectors = attended(self.model, self.spec, images, caches)
             past = self._own_heads({name: value[0].numpy() for name, value in caches.items()})
             reads_images = isinstance(self.spec, VisionLanguageSpec)
@@ -203,7 +203,7 @@ class Transformers:
         else:
             caches = self._empty_pair()
             outputs = self.model(**encoder_inputs, decoder_input_ids=ids, **caches, **arguments)
-        cache, encoded = transformers_loading.cache_of(outputs), outputs.encoder_last_hidden_state
+        cache, encoded = cache_of(outputs), outputs.encoder_last_hidden_state
         result = {
             LOGITS: outputs.logits,
             LAST_HIDDEN_STATE: encoder_inputs["encoder_outputs"][0] if apart else encoded,
@@ -221,14 +221,8 @@ class Transformers:
         return layers | {ALIGNMENT_WEIGHTS: np.stack(heads)}
 
     def _empty_cache(self) -> dict[str, Any]:
-        """Arguments with an empty cache. Raises AssertionError for a model that has no parameter for it."""
-        name = transformers_loading.cache_parameter(self.model.forward)
-        if name is None:
-            names = " or ".join(transformers_loading.CACHE_NAMES)
-            raise AssertionError(f"{type(self.model).__name__}.forward has no parameter {names}")
-        config = whole_windows(self.model.config) if any(self.states) else None
-        cache = self.new_cache() if config is None else self.new_cache(config=config)
-        return {name: cache, "use_cache": True}
+        """Arguments with an empty cache."""
+        return empty_cache(self.model, any(self.states), self.new_cache)
 
     def _empty_pair(self) -> dict[str, Any]:
         """Arguments for a decoder's new caches, of itself and of its encoder, that keep every token."""
