@@ -92,9 +92,11 @@ def main() -> None:
     if code := results.resume("empty", names, lambda name: count(name, log), 60 * options.minutes):
         sys.exit(code)
     counted = {name: results.steps["empty"][name] for name in names}
-    if options.write:
-        COUNTS.write_text(json.dumps(counted, indent=1) + "\n")
     before = json.loads(COUNTS.read_text())
+    if options.write:
+        both = before | counted
+        both = {name: both[name] for name in tiny_checkpoint.FAMILIES if name in both}
+        COUNTS.write_text(json.dumps(both, indent=1) + "\n")
     different = [name for name in names if counted[name] != before.get(name)]
     for name in different:
         print(f"{name}: {counted[name]}, before {before.get(name)}")
