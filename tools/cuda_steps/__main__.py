@@ -6,7 +6,8 @@ report.json and report.md to the state folder. A step that is not done when --mi
 --dry-run uses the CPU.
 
 empty needs no GPU, but gcc: it runs each family over a CUDA that computes nothing, and compares what
-ONNX Runtime's provider refuses, copies and captures with the last counts; --write replaces those of the rows that ran.
+ONNX Runtime's provider refuses, copies and captures with the last counts; --write replaces those of rows
+that ran.
 """
 
 import argparse
