@@ -278,6 +278,7 @@ SPECIALISED = {
         "scale_of",
         "shared_mix",
     },
+    "feedforward.py": {"network"},
     "grouped_linear.py": {"in_groups"},
     "adapted_linear.py": {"with_adapter"},
     "linear.py": {"linear_bias", "linear_plain", "project"},

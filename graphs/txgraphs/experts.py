@@ -1,10 +1,12 @@
 """A mixture of feed-forward networks; each token takes a few of them."""
 
+import numpy as np
 import onnx_ir as ir
 
 from txexport.spec import ExpertsSpec
 from txgraphs._component import Body, component
-from txgraphs.feedforward import feed_forward
+from txgraphs._rows_by_expert import RowsByExpert
+from txgraphs.feedforward import feed_forward, network
 from txgraphs.linear import linear
 
 
@@ -110,44 +112,34 @@ def _within_groups(spec: ExpertsSpec, g: Body, scores: ir.Value, best: int) -> i
     return op.Reshape(within, op.Constant(value_ints=[-1, spec.num_experts]), name="within")
 
 
-@component("total")
-def expert(
-    spec: ExpertsSpec,
-    g: Body,
-    total: ir.Value,
-    x: ir.Value,
-    share: ir.Value,
-    choice: ir.Value,
-    number: ir.Value,
-) -> ir.Value:
-    """One expert: it computes the tokens that take it, and no others.
+def chosen(spec: ExpertsSpec, g: Body, x: ir.Value, share: ir.Value, choice: ir.Value) -> ir.Value:
+    """x (B,S,W), share and choice (B*S,C) -> the sum (B,S,W) of what the chosen experts give.
 
-    total (B*S,W) so far, x (B,S,W), share and choice (B*S,C), number (1) -> total with its part.
+    Rows are ordered by experts, so that all but the products is done once for all of them.
     """
     op = g.op
     zero, one = op.Constant(value_ints=[0]), op.Constant(value_ints=[1])
-    taken = op.Transpose(op.NonZero(op.Equal(choice, number)), name="taken")  # (R, 2): the rows, and where
-    token = op.Slice(taken, zero, one, one, name="token")  # (R, 1)
-    rows = op.GatherND(op.Flatten(x, axis=2), token, name="rows")  # (R, W)
+    numbers = op.Constant(value=np.arange(spec.num_experts)[:, None, None])
+    taken = op.Equal(choice, numbers, name="taken")  # (experts, B*S, C)
+    sizes = op.ReduceSum(op.Cast(taken, to=7), op.Constant(value_ints=[1, 2]), keepdims=0, name="sizes")
+    routes = op.NonZero(taken, name="routes")  # (3, R): expert, token, and which of its choices
+    rows_of = RowsByExpert(g, sizes, op.Gather(routes, op.Constant(value_int=0), name="expert"))
+    at = op.Transpose(op.Slice(routes, one, op.Constant(value_ints=[3]), zero), name="at")  # (R, 2)
+    rows = op.GatherND(op.Flatten(x, axis=2), op.Slice(at, zero, one, one), name="rows")  # (R, W)
+    weight = op.Unsqueeze(op.GatherND(share, at), one, name="weight")  # (R, 1)
+
+    def project(part: str, x: ir.Value) -> ir.Value:
+        every = [g / "experts" / str(number) / part for number in range(spec.num_experts)]
+        return rows_of.projected(spec.expert.bias, every, x)
+
     if spec.weighted_inputs:
-        weight = op.Unsqueeze(op.GatherND(share, taken), one, name="weight")  # (R, 1)
-        fed = feed_forward(spec.expert, g, op.Mul(rows, weight, name="weighted"))  # (R, W)
-        return op.ScatterND(total, token, fed, reduction="add")
-    fed = feed_forward(spec.expert, g, rows)  # (R, W)
-    weight = op.Unsqueeze(op.GatherND(share, taken), one, name="weight")  # (R, 1)
-    total = op.ScatterND(total, token, op.Mul(fed, weight), reduction="add")
-    return total
-
-
-def chosen(spec: ExpertsSpec, g: Body, x: ir.Value, share: ir.Value, choice: ir.Value) -> ir.Value:
-    """x (B,S,W), share and choice (B*S,C) -> the sum (B,S,W) of what the chosen experts give."""
-    op = g.op
-    zeros = op.ConstantOfShape(op.Shape(op.Flatten(x, axis=2)))  # (B*S, W)
-    total = op.CastLike(zeros, x, name="total")
-    for number in range(spec.num_experts):
-        place = g / "experts" / str(number)
-        total = expert(spec, place, total, x, share, choice, op.Constant(value_ints=[number]))
-    return op.Reshape(total, op.Shape(x))
+        parts = network(spec.expert, g, project, op.Mul(rows, weight, name="weighted"))  # (R, W)
+    else:
+        parts = op.Mul(network(spec.expert, g, project, rows), weight, name="parts")
+    several = op.Concat(op.Shape(choice), op.Shape(parts, start=1), axis=0)  # B*S, C, W
+    nothing = op.CastLike(op.ConstantOfShape(several), parts)
+    each = op.ScatterND(nothing, at, parts, name="each")  # (B*S, C, W)
+    return op.Reshape(op.ReduceSum(each, one, name="total"), op.Shape(x))
 
 
 @component("y")

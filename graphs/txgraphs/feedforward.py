@@ -1,5 +1,6 @@
 """The position-wise network of a block."""
 
+from collections.abc import Callable
 from functools import cache
 
 import onnx_ir as ir
@@ -12,30 +13,42 @@ from txgraphs._constants import float32
 from txgraphs.activation import activation
 from txgraphs.adapted_linear import adapted_linear
 from txgraphs.grouped_linear import grouped_linear
-from txgraphs.linear import linear
 from txgraphs.prelu import prelu
+
+Project = Callable[[str, ir.Value], ir.Value]
 
 
 @component("y")
 def feed_forward(spec: FeedForwardSpec, g: Body, x: ir.Value) -> ir.Value:
     """Up, non-linearity, down (Vaswani et al. 2017, 3.3); or gated (Shazeer 2020, 2): x (B,S,W) -> y."""
+
+    def project(part: str, x: ir.Value) -> ir.Value:
+        if part == "down":
+            return grouped_linear(spec.intermediate_size, spec.bias, spec.down_groups, g / part, x)
+        if spec.gated:
+            return adapted_linear(spec.hidden_size, spec.bias, 1, spec.adapter_rank, g / part, x)
+        return grouped_linear(spec.hidden_size, spec.bias, spec.up_groups, g / part, x)
+
+    y = network(spec, g, project, x)
+    return y
+
+
+def network(spec: FeedForwardSpec, g: Body, project: Project, x: ir.Value) -> ir.Value:
+    """As `feed_forward`, with projections by the names of their weights: gate, up and down."""
     if spec.clip is not None:
         high, low, one = (g.op.Constant(value_float=number) for number in (spec.clip, -spec.clip, 1.0))
-        gate = g.op.Min(linear(spec.bias, g / "gate", x), high)
-        up = g.op.Min(g.op.Max(linear(spec.bias, g / "up", x), low), high)  # Clip has no bfloat16 on CUDA
+        gate = g.op.Min(project("gate", x), high)
+        up = g.op.Min(g.op.Max(project("up", x), low), high)  # Clip has no bfloat16 on CUDA
         wide = g.op.Mul(_activated(spec, g, gate), g.op.Add(up, one), name="wide")  # (B, S, F)
     elif spec.gated:
-        projection = spec.hidden_size, spec.bias, 1, spec.adapter_rank
-        gate = adapted_linear(*projection, g / "gate", x)
+        gate = project("gate", x)
         if spec.cutoff is not None:
             gate = g.call(_beyond(spec.cutoff, g.dtype), gate)
         activated = _activated(spec, g, gate)
-        wide = g.op.Mul(activated, adapted_linear(*projection, g / "up", x), name="wide")  # (B, S, F)
+        wide = g.op.Mul(activated, project("up", x), name="wide")  # (B, S, F)
     else:
-        up = grouped_linear(spec.hidden_size, spec.bias, spec.up_groups, g / "up", x)
-        wide = _activated(spec, g, up, name="wide")  # (B, S, F)
-    y = grouped_linear(spec.intermediate_size, spec.bias, spec.down_groups, g / "down", wide)  # (B, S, W)
-    return y
+        wide = _activated(spec, g, project("up", x), name="wide")  # (B, S, F)
+    return project("down", wide)  # (B, S, W)
 
 
 def _activated(spec: FeedForwardSpec, g: Body, x: ir.Value, **named: str) -> ir.Value:

@@ -1,7 +1,5 @@
 """A mixture of feed-forward networks; each token takes a few of them."""
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor, nn
 
@@ -94,31 +92,26 @@ class Router(Linear):
         return groups.masked_fill(~kept[:, :, None], -3.0e38).flatten(1)
 
 
-class Expert(FeedForward):
-    """One expert, which computes only the tokens routed to it."""
+def chosen(spec: ExpertsSpec, experts: nn.ModuleList, x: Tensor, share: Tensor, choice: Tensor) -> Tensor:
+    """x (B,S,W), share and choice (B*S,C) -> the sum (B,S,W) of what the chosen experts give.
 
-    def __init__(self, spec: ExpertsSpec):
-        super().__init__(spec.expert)
-        self.weighted_inputs = spec.weighted_inputs
+    Rows are ordered by experts, so that all but the products is done once for all of them.
+    """
+    numbers = torch.arange(len(experts))[:, None, None]
+    taken = choice == numbers  # (experts, B*S, C)
+    _, token, place = taken.nonzero(as_tuple=True)  # (R), by experts
+    sizes = taken.sum((1, 2)).tolist()
+    rows, weight = x.flatten(0, 1)[token], share[token, place, None]  # (R, W), (R, 1)
 
-    def forward(  # type: ignore[override]
-        self, total: Tensor, x: Tensor, share: Tensor, choice: Tensor, number: Tensor
-    ) -> Tensor:
-        """total (B*S,W) so far, x (B,S,W), share and choice (B*S,C), expert number (1) -> new total."""
-        token, place = (choice == number).nonzero(
-            as_tuple=True
-        )  # (R): the rows routed to it, and the rank of the choice
-        rows, weight = x.flatten(0, 1)[token], share[token, place, None]  # (R, W), (R, 1)
-        fed = super().forward(rows * weight) if self.weighted_inputs else super().forward(rows) * weight
-        total = total.index_add(0, token, fed)
-        return total
+    def project(part: str, x: Tensor) -> Tensor:
+        pairs = zip(experts, x.split(sizes), strict=True)
+        return torch.cat([getattr(expert, part)(piece) for expert, piece in pairs])  # (R, out)
 
-
-def chosen(experts: Iterable[nn.Module], x: Tensor, share: Tensor, choice: Tensor) -> Tensor:
-    """x (B,S,W), share and choice (B*S,C) -> the sum (B,S,W) of what the chosen experts give."""
-    total = torch.zeros_like(x).flatten(0, 1)  # (B*S, W)
-    for number, expert in enumerate(experts):
-        total = expert(total, x, share, choice, choice.new_tensor([number]))
+    first = experts[0]
+    assert isinstance(first, FeedForward)
+    parts = first.network(project, rows * weight if spec.weighted_inputs else rows)  # (R, W)
+    parts = parts if spec.weighted_inputs else parts * weight
+    total = torch.zeros_like(x).flatten(0, 1).index_add(0, token, parts)
     return total.view_as(x)
 
 
@@ -128,8 +121,8 @@ class Experts(nn.Module):
     def __init__(self, spec: ExpertsSpec):
         super().__init__()
         self.router = Router(spec)
-        self.experts = nn.ModuleList(Expert(spec) for _ in range(spec.num_experts))
-        self.is_latent = spec.token_size is not None
+        self.experts = nn.ModuleList(FeedForward(spec.expert) for _ in range(spec.num_experts))
+        self.spec, self.is_latent = spec, spec.token_size is not None
         if spec.token_size is not None:
             self.latent_down = Linear(spec.token_size, spec.expert.hidden_size, bias=False)
             self.latent_up = Linear(spec.expert.hidden_size, spec.token_size, bias=False)
@@ -144,7 +137,7 @@ class Experts(nn.Module):
         """x (B,S,W) -> y (B,S,W)."""
         share, choice = self.router(x)
         inner = self.latent_down(x) if self.is_latent else x  # (B, S, L)
-        y = chosen(self.experts, inner, share, choice)  # (B, S, L)
+        y = chosen(self.spec, self.experts, inner, share, choice)  # (B, S, L)
         y = self.latent_up(y) if self.is_latent else y  # (B, S, W)
         if self.is_shared:
             shared = self.shared(x)

@@ -1,5 +1,7 @@
 """The position-wise network of a block."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -25,15 +27,19 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """x (B,S,W) -> y (B,S,W)."""
+        return self.network(lambda part, x: getattr(self, part)(x), x)
+
+    def network(self, project: Callable[[str, Tensor], Tensor], x: Tensor) -> Tensor:
+        """As `forward`, with projections by the names of their modules: gate, up and down."""
         if self.clip is not None:
-            gate, up = self.gate(x).clamp(max=self.clip), self.up(x).clamp(-self.clip, self.clip)
+            gate, up = project("gate", x).clamp(max=self.clip), project("up", x).clamp(-self.clip, self.clip)
             wide = self.act(gate) * (up + 1)  # (B, S, F)
         elif self.gated:
-            gate = self.gate(x) if self.cutoff is None else _beyond(self.gate(x), self.cutoff)
-            wide = self.act(gate) * self.up(x)  # (B, S, F)
+            gate = project("gate", x) if self.cutoff is None else _beyond(project("gate", x), self.cutoff)
+            wide = self.act(gate) * project("up", x)  # (B, S, F)
         else:
-            wide = self.act(self.up(x))  # (B, S, F)
-        y: Tensor = self.down(wide)  # (B, S, W)
+            wide = self.act(project("up", x))  # (B, S, F)
+        y: Tensor = project("down", wide)  # (B, S, W)
         return y
 
 

@@ -75,7 +75,8 @@ def test_every_product_is_fast(family, integers_of, tmp_path):
             assert nodes["MatMulIntegerToFloat"] == exported["INT8"], graph.file
             assert nodes["MatMulNBits"] == exported["UINT4"], graph.file
             assert nodes["DequantizeLinear"] == 0, graph.file
-            assert nodes["QuantizeLinear"] == exported["INT8"], graph.file
+            once = 26 if (family, dtype) == ("mixtral", "int8") else 0  # for five experts, and gate and up
+            assert nodes["QuantizeLinear"] == exported["INT8"] - once, graph.file
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def chunks_from_the_first_slot(model):
 
 def unweighted_tokens(model):
     """Experts of tokens without their weights."""
-    body = function(model, "expert")
+    body = function(model, "experts")
     weighted = next(one for one in body.node if one.name == "weighted")
     become(weighted, "Identity", weighted.input[0])
 

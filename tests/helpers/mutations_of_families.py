@@ -88,13 +88,13 @@ def drop_sinks(model):
 
 def unclipped_gate(model):
     """Gates that are not clipped."""
-    least = node(function(model, "feed_forward"), "Min")
+    least = node(function(model, "experts"), "Min")
     drop(least)
 
 
 def nothing_added(model):
     """The gated value without the added 1."""
-    body = function(model, "feed_forward")
+    body = function(model, "experts")
     more = next(one for one in body.node if node(body, "Min", -1).output[0] in one.input)
     drop(more)
 

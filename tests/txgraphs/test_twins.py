@@ -878,16 +878,17 @@ def test_experts_in_a_block(bias, placement):
     check(module, function, random(B, S, W), mask=mask, **turns(block.attention))
 
 
-@pytest.mark.parametrize("chosen", ["some", "none", "all"])
-def test_expert(chosen):
-    """An expert without tokens must not fail either."""
-    others = {"some": [0, 1, 2, 3, 4], "none": [0, 1, 2, 4], "all": [3]}[chosen]
-    choice = torch.tensor(others)[integers(len(others), B * S, 2)]
-    choice[:, 1] = (choice[:, 0] + 1) % 3 if chosen != "all" else 0
-    arguments = random(B * S, W), random(B, S, W), random(B * S, 2), choice, torch.tensor([3])
-    found = check(txmodels.experts.Expert(EXPERTS), partial(txgraphs.experts.expert, EXPERTS), *arguments)
-    same = np.isclose(found[0], arguments[0].numpy()).all(axis=1)
-    assert same.tolist() == [3 not in row for row in choice.tolist()]
+@pytest.mark.parametrize("tokens", [1, 2, 40])
+def test_each_token_is_computed_by_its_experts_alone(tokens):
+    """One token leaves three of five experts without rows."""
+    module, x = txmodels.experts.Experts(EXPERTS), random(1, tokens, W)
+    result, *_ = check(module, partial(txgraphs.experts.experts, EXPERTS), x)
+    with torch.no_grad():
+        share, choice = module.router(x)
+        for token in range(tokens):
+            parts = [module.experts[number](x[0, token]) for number in choice[token].tolist()]
+            expected = sum(weight * part for weight, part in zip(share[token], parts, strict=True))
+            assert result[0, token] == pytest.approx(expected.numpy(), abs=1e-5)
 
 
 def test_pooler():

@@ -14,6 +14,7 @@ from txexport.formats.number_format import NumberType, Part, Rounding, Use, Valu
 
 INT8 = NumberType(onnx="INT8", safetensors="I8", numpy="i1", bits=8)
 LARGEST = 127
+UNSIGNED_ZERO = 128
 TINY = 1e-30  # the least scale, so that a row of zeros is not divided by 0
 LAST_BITS = 8 * 2.0**-23  # the relative error of some divisions and products in float32
 
@@ -107,8 +108,8 @@ class Int8Rows:
         return op.Mul(rows, scale, name="rows")
 
 
-class Int8InOut(Int8Rows):
-    """A matrix (out,in) stored as (in,out), the layout of MatMul, with a scale for every output.
+class Int8Turned(Int8Rows):
+    """A matrix (out,in) stored as (in,out), the layout of MatMul.
 
     On processors without VNNI, ONNX Runtime converts each weight once, and fails at a second use of its name.
     """
@@ -140,9 +141,27 @@ class Int8InOut(Int8Rows):
         check_use(self.name, name, use, Use.PRODUCT)
         return parts
 
+
+class Int8InOut(Int8Turned):
+    """A turned matrix with a scale for every output. `others` are its parts but numbers and scale."""
+
+    name = "int8 (in, out)"
+    others: tuple[str, ...] = ()
+
+    def prepare(self, op: Any, x: Value, signed: bool = True) -> dict[str, Value]:
+        """x (..., in), rounded by rows for products: `steps` in 8 bits, and what `finish` needs."""
+        largest = _of_rows(op, op.ReduceMax, op.Abs(x), "largest")
+        return {"steps": _steps(op, x, largest, signed), "largest": largest}
+
+    def finish(self, op: Any, y: Value, rows: Values, others: Values) -> Value:
+        """The product of x, from that of its steps; `others` are the matrix's parts but numbers and scale."""
+        return op.Mul(y, rows["largest"], name="products")
+
     def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
         """See NumberFormat."""
-        return rounded_product(op, x, matrix[""], matrix["scale"], bias)
+        rows = self.prepare(op, x)
+        y = self.finish(op, product_of_steps(op, rows["steps"], matrix), rows, matrix)
+        return y if bias is None else op.Add(y, bias)
 
 
 class Int8Centred(Int8InOut):
@@ -154,6 +173,7 @@ class Int8Centred(Int8InOut):
     """
 
     name = "int8, centred rows"
+    others = ("sums",)
 
     @property
     def rounding(self) -> Rounding:
@@ -170,14 +190,17 @@ class Int8Centred(Int8InOut):
         yield from parts.items()
         yield "sums", parts[""].sum(axis=0, dtype=np.int32).astype(np.float32) * parts["scale"]
 
-    def product(self, op: Any, x: Value, matrix: Values, bias: Value | None) -> Value:
-        """See NumberFormat."""
+    def prepare(self, op: Any, x: Value, signed: bool = True) -> dict[str, Value]:
+        """See Int8InOut."""
         high, low = _of_rows(op, op.ReduceMax, x, "high"), _of_rows(op, op.ReduceMin, x, "low")  # (..., 1)
         middle = op.Mul(op.Add(high, low), op.Constant(value_float=0.5), name="middle")
-        within = op.Sub(x, middle, name="centred")
-        y = _product(op, within, op.Sub(high, middle, name="largest"), matrix[""], matrix["scale"])
-        taken = op.Mul(middle, matrix["sums"], name="taken")  # (..., out)
-        return op.Add(y, taken if bias is None else op.Add(taken, bias))
+        within, largest = op.Sub(x, middle, name="centred"), op.Sub(high, middle, name="largest")
+        return {"steps": _steps(op, within, largest, signed), "largest": largest, "middle": middle}
+
+    def finish(self, op: Any, y: Value, rows: Values, others: Values) -> Value:
+        """See Int8InOut."""
+        taken = op.Mul(rows["middle"], others["sums"], name="taken")  # (..., out)
+        return op.Add(super().finish(op, y, rows, others), taken)
 
 
 def quantized(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -189,8 +212,7 @@ def quantized(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def rounded_product(op: Any, x: Value, integers: Value, scale: Value, bias: Value | None) -> Value:
     """x (..., in) rounded to int8 by rows, times integers (in,out) of `scale` (out) -> (..., out)."""
-    y = _product(op, x, _of_rows(op, op.ReduceMax, op.Abs(x), "largest"), integers, scale)
-    return y if bias is None else op.Add(y, bias)
+    return INT8_IN_OUT.product(op, x, {"": integers, "scale": scale}, bias)
 
 
 def _of_rows(op: Any, reduce: Callable[..., Value], x: Value, name: str) -> Value:
@@ -200,22 +222,34 @@ def _of_rows(op: Any, reduce: Callable[..., Value], x: Value, name: str) -> Valu
     return op.Slice(reduced, first, one, last, name=name)  # ONNX Runtime returns (0, in) if there are no rows
 
 
-def _product(op: Any, x: Value, largest: Value, integers: Value, scale: Value) -> Value:
-    """x (..., in) with absolute values of at most `largest` (..., 1), as `rounded_product`.
+def _steps(op: Any, x: Value, largest: Value, signed: bool) -> Value:
+    """x (..., in) with absolute values of at most `largest` (..., 1), in 8 bits.
 
     A row is divided by `largest` before the product and multiplied by it afterwards, so that the scale of the
     rounding is a constant: runtimes then multiply integers.
     """
     within = op.Div(x, op.Max(largest, op.Constant(value_float=TINY)), name="within")
-    step, zero = op.Constant(value_float=1 / LARGEST), op.Constant(value=np.array(0, np.int8))
-    steps = op.QuantizeLinear(within, step, zero, name="steps")
-    rounded = op.DequantizeLinear(steps, step, zero, name="rounded")
-    weight = op.DequantizeLinear(integers, scale, axis=1, name="weight")
-    return op.Mul(op.MatMul(rounded, weight), largest, name="products")
+    return op.QuantizeLinear(within, *_step(op, signed), name="steps")
 
 
-class Int8Fast(Int8InOut):
-    """As Int8InOut, with one scale for the whole batch: faster, but a row depends on the other rows."""
+def product_of_steps(op: Any, steps: Value, matrix: Values, signed: bool = True) -> Value:
+    """Rounded rows (..., in) times a matrix (in,out) -> (..., out).
+
+    ONNX Runtime makes `signed` steps unsigned where nothing is between their rounding and the product.
+    """
+    rounded = op.DequantizeLinear(steps, *_step(op, signed), name="rounded")
+    weight = op.DequantizeLinear(matrix[""], matrix["scale"], axis=1, name="weight")
+    return op.MatMul(rounded, weight)
+
+
+def _step(op: Any, signed: bool) -> tuple[Value, Value]:
+    """The step of rounded rows, and their zero."""
+    zero = np.array(0, np.int8) if signed else np.array(UNSIGNED_ZERO, np.uint8)
+    return op.Constant(value_float=1 / LARGEST), op.Constant(value=zero)
+
+
+class Int8Fast(Int8Turned):
+    """A turned matrix; one scale for the whole batch: faster, but a row depends on the other rows."""
 
     name = "int8, a batch at a time"
 

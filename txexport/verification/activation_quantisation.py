@@ -19,6 +19,7 @@ from txexport.errors import BundleError
 from txexport.verification.linked import weight_files
 
 QUANTISING = ("QuantizeLinear", "DynamicQuantizeLinear")
+DIVIDING = ("Split", "Slice")
 
 
 def quantises_activations(files: Iterable[Path]) -> bool:
@@ -67,9 +68,14 @@ def _remove_quantisation(body: onnx.GraphProto | onnx.FunctionProto) -> None:
     """Replace quantised activations by their originals in products and dequantisations, in branches too.
 
     The scale of a dynamically quantised batch becomes 1. Weights of eight bits are cast to float by nodes
-    that runtimes fold at load, since integer products would be slow.
+    that runtimes fold at load, since integer products would be slow. Quantised rows that are divided
+    between experts become rows of floats.
     """
     sources = {node.output[0]: node.input[0] for node in body.node if node.op_type in QUANTISING}
+    for node in body.node:
+        if node.op_type in DIVIDING and node.input[0] in sources:
+            node.input[0] = sources[node.input[0]]
+            sources |= {name: name for name in node.output}
     exact = {
         node.output[0]: sources[node.input[0]]
         for node in body.node
@@ -87,7 +93,7 @@ def _remove_quantisation(body: onnx.GraphProto | onnx.FunctionProto) -> None:
             wide = f"{node.output[0]}_wide"
             nodes.append(_node("Cast", [node.input[0]], wide, to=onnx.TensorProto.FLOAT))
             nodes.append(_node("Mul", [wide, node.input[1]], node.output[0]))
-        elif not (node.output and (node.output[0] in exact or node.output[0] in sources)):
+        elif node.op_type in DIVIDING or not (exact | sources).keys() & {*node.output[:1]}:
             node.input[:] = [exact.get(name, name) for name in node.input]
             nodes.append(node)
         for attribute in node.attribute:

@@ -98,9 +98,13 @@ def test_every_dtype_s_components_are_right_alone(what, case, dtypes, made):
     assert max(check.error for check in layers.checks) < 1e-5
     compared = {(check.dtype, check.rounds): set() for check in layers.checks}
     for check in layers.checks:
-        compared[check.dtype, check.rounds].add((check.component, check.value))
+        of_expert = ".experts." in check.component or check.value.startswith("rows.")
+        if not of_expert:  # whose products int8 has within the network
+            compared[check.dtype, check.rounds].add((check.component, check.value))
     rounds = {name for name in dtypes if name.startswith("int")}
     assert compared.keys() == {(name, False) for name in dtypes} | {(name, True) for name in rounds}
+    for v in compared.values():
+        print(sorted(set.union(*compared.values()) - v)[:8])
     assert len({frozenset(values) for values in compared.values()}) == 1  # the same ones in every dtype
     assert all(check.accumulated is None for check in layers.checks if check.rounds)
     values = layers.to_dict()

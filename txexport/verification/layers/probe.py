@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
@@ -129,7 +129,8 @@ class Probe:
         """The checks of components on the twin's numbers; `drifts` are None if they round activations."""
         alone, points = graph.run(feeds, traced, cut=True), graph.alone.points
         rounded = None if drifts is not None else self.rounded
-        errors = [_error(point, alone, traced, self.bound, rounded) for point in points]
+        components = graph.alone.matched
+        errors = [_error(point, alone, traced, self.bound, rounded, components) for point in points]
         if rounded is None:
             pairs = zip(points, errors, strict=True)
             errors = [self._with_rounding(point, check, traced) for point, check in pairs]
@@ -168,7 +169,12 @@ def _key(point: Point) -> Place | str:
 
 
 def _error(
-    point: Point, values: Arrays, traced: Traced, bound: float, rounded: RoundedModules | None
+    point: Point,
+    values: Arrays,
+    traced: Traced,
+    bound: float,
+    rounded: RoundedModules | None,
+    components: Set[str],
 ) -> TensorCheck:
     truth = expected(traced, point)
     if truth is None:  # the graph passes a value that the module does not take
@@ -176,7 +182,7 @@ def _error(
     found = values[point.source]
     if rounded is not None and point.kind == "output" and point.place is not None:
         call = traced.calls[point.place.module][point.place.call]
-        ends = rounded.ends(point.place.module, call)
+        ends = rounded.ends(point.place.module, call, components)
         if ends is not None:
             low, high = (end[point.place.index] for end in ends)
             truth = found.clip(low, high) if found.shape == low.shape else low

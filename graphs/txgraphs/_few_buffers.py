@@ -1,0 +1,70 @@
+"""Splits and concatenations of many values, for devices whose kernels read and write few of them.
+
+WebGPU promises a kernel eight buffers. ONNX Runtime's Split binds one there for each part that is not empty,
+and its Concat of more than it can bind fails at empty ones. The rows of many experts are such values.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+MOST = 7  # values beside the one that they are parts of
+
+
+def with_few_buffers(model: ir.Model) -> ir.Model:
+    """The same model without functions, in which no Split or Concat along the first axis has more values."""
+    for node in list(model.graph.all_nodes()):
+        axis = node.attributes.get("axis")
+        if axis is None or axis.as_int() != 0 or node.graph is None:
+            continue
+        if node.op_type == "Split" and len(node.outputs) > MOST and node.inputs[1] is not None:
+            _slice(node, node.inputs[1])
+        elif node.op_type == "Concat" and len(node.inputs) > MOST:
+            _join(node)
+    return model
+
+
+def _slice(node: ir.Node, sizes: ir.Value) -> None:
+    """Slices in place of a Split."""
+    count, name = len(node.outputs), str(node.name)
+    constants = {
+        label: ir.node("Constant", [], {"value": ir.tensor(numbers, dtype=ir.DataType.INT64)})
+        for label, numbers in (("axis", [0]), ("first", 0), ("ones", [1] * count))
+    }
+    axis, first, ones = (constant.outputs[0] for constant in constants.values())
+    ends = ir.node("CumSum", [sizes, first])
+    starts = ir.node("Sub", [ends.outputs[0], sizes])
+    each = [
+        ir.node("Split", [one.outputs[0], ones], {"axis": 0}, num_outputs=count) for one in (starts, ends)
+    ]
+    slices = [
+        ir.node("Slice", [node.inputs[0], start, end, axis])
+        for start, end in zip(*(one.outputs for one in each), strict=True)
+    ]
+    results = [one.outputs[0] for one in slices]
+    _replace(node, [*constants.values(), ends, starts, *each, *slices], results, name)
+
+
+def _join(node: ir.Node) -> None:
+    """Concatenations of concatenations in place of one."""
+    nodes: list[ir.Node] = []
+    values = list(node.inputs)
+    while len(values) > 1:
+        groups = [values[at : at + MOST] for at in range(0, len(values), MOST)]
+        values = []
+        for group in groups:
+            if len(group) > 1:
+                nodes.append(ir.node("Concat", group, {"axis": 0}))
+            values.append(nodes[-1].outputs[0] if len(group) > 1 else group[0])
+    _replace(node, nodes, values, str(node.name))
+
+
+def _replace(node: ir.Node, nodes: Sequence[ir.Node], results: list[Any], name: str) -> None:
+    """Insert nodes, named after the one whose outputs they compute, in its place."""
+    assert node.graph is not None
+    for number, one in enumerate(nodes):
+        one.name = f"{name}_{number}"
+        for place, value in enumerate(one.outputs):
+            value.name = f"{one.name}_{place}"
+    ir.convenience.replace_nodes_and_values(node.graph, node, [node], nodes, node.outputs, results)
