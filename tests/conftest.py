@@ -68,7 +68,7 @@ def pytest_collection_finish():
     """Leave modules and tests, which live as long as the process, out of the collector's passes."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(700, 10, 100)  # a full pass, over every cached original, a tenth as often
+    gc.set_threshold(700, 10, 500)  # a full pass, over every cached original, a fiftieth as often
 
 
 LENGTHS = {(seeded, "LONGEST"): 160, (plan, "OPERATIONS"): 0, (seeded, "BEAM_TOKENS"): 5}

@@ -119,7 +119,7 @@ NAMES = {kind: name for name, kind in TYPES.items()}
 
 def to_dict(spec: typing.Any) -> dict:
     """`spec` as plain JSON values."""
-    kind = type(spec)
+    kind: typing.Any = type(spec)
     fields = {name: _plain(getattr(spec, field.name)) for name, field in _stored(kind).items()}
     return ({"type": NAMES[kind]} if kind in NAMES else {}) | fields
 
