@@ -68,7 +68,7 @@ def pytest_collection_finish():
     """Leave modules and tests, which live as long as the process, out of the collector's passes."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(700, 10, 100)  # a full pass, over every cached original, a tenth as often
+    gc.set_threshold(700, 10, 500)  # a full pass, over every cached original, a fiftieth as often
 
 
 LENGTHS = {(seeded, "LONGEST"): 160, (plan, "OPERATIONS"): 0, (seeded, "BEAM_TOKENS"): 5}
@@ -124,14 +124,15 @@ def checkpoint_of(tmp_path_factory):
 
     def get(what: Row | str) -> Path:
         row = what if isinstance(what, Row) else Row(what, tiny_checkpoint.FAMILIES[what][0], "default")
-        if row.id not in made:
-            made[row.id] = tmp_path_factory.mktemp("checkpoint")
+        key = f"{row.model_type} {row.architecture} {sorted(row.config.items())}"
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("checkpoint")
             if (write := published.WITHOUT_LIBRARY.get(row.model_type)) is not None:
-                write(made[row.id], row.architecture, **row.config)
+                write(made[key], row.architecture, **row.config)
             else:
-                tiny_checkpoint.save(made[row.id], row.model_type, row.architecture, **row.config)
-            written[row.id] = listing(made[row.id])
-        return made[row.id]
+                tiny_checkpoint.save(made[key], row.model_type, row.architecture, **row.config)
+            written[key] = listing(made[key])
+        return made[key]
 
     yield get
     assert [name for name, folder in made.items() if listing(folder) != written[name]] == []

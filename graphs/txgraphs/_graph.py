@@ -20,7 +20,8 @@ from txgraphs._nodes import Function, Nodes, Operators, OwnMatrices, Parameter, 
 class Graph(Nodes):
     """A graph under construction; `stored` are the parameters that its calls may request, by name.
 
-    `uses` are the uses of all requested parameters, stored or not. `promised` are outputs still to be added,
+    `uses` are the uses of all requested parameters, stored or not; a graph whose `stored` is None has these
+    alone, and no functions. `promised` are outputs still to be added,
     `asked` the kinds of outputs of every layer among them. A `captured` graph has no branches, and copies no
     values between the processor and a device.
     """
@@ -28,14 +29,15 @@ class Graph(Nodes):
     def __init__(
         self,
         name: str,
-        stored: Mapping[str, Parameter],
+        stored: Mapping[str, Parameter] | None,
         dtype: ir.DataType = ir.DataType.FLOAT,
         captured: bool = False,
     ):
         self.graph = ir.Graph([], [], nodes=[], opset_imports={"": OPSET, DOMAIN: 1}, name=name)
         self.builder = GraphBuilder(self.graph)
         self.op: Any = self.builder.op
-        self.stored, self._dtype, self.captured = stored, dtype, captured
+        self.stored, self._dtype, self.captured = stored or {}, dtype, captured
+        self._has_functions = stored is not None
         self.uses: dict[str, set[Use]] = {}
         self._standing: dict[tuple[str, Use], Mapping[str, ir.Value]] = {}
         self._matrices = OwnMatrices(lambda name, number: self._stand(name, Use.PRODUCT, f"{number}/"))
@@ -138,7 +140,7 @@ class Graph(Nodes):
 
     def call(self, function: Function, *arguments: ir.Value | None, name: str = "") -> Any:
         """One call node, named `name` or after the function, numbered if the name is taken: its outputs."""
-        called = self._record(function)
+        called = self._record(function) if self._has_functions else str(function.function_ir.name)
         label = self._numbered(name or called)
         outputs = [f"{label}.{value.name}" for value in function.function_ir.outputs]
         values = self._matrices.arguments(self.graph, arguments)
@@ -192,6 +194,7 @@ class Graph(Nodes):
 
     def model(self, producer_version: str, opset: int = OPSET) -> ir.Model:
         """The finished model with operators of `opset` and each function once; it cannot be extended."""
+        assert self._has_functions
         assert not self.promised, f"no output {', '.join(self.promised)}"
         self.graph.opset_imports[""] = opset
         functions = lower(self.functions.values(), opset)

@@ -16,15 +16,17 @@ from txgraphs.architectures import BUILDERS
 def models(
     spec: ModelSpec,
     contract: Contract,
-    stored: Callable[[str], Mapping[str, Parameter]],
+    stored: Callable[[str], Mapping[str, Parameter]] | None,
     dtype: ir.DataType = ir.DataType.FLOAT,
 ) -> dict[str, Graph]:
     """The graphs of a model by role, computing in `dtype`; `stored` gives a role its parameters by name.
 
-    Parameters that are not stored are requested too: such a graph has `uses`, but cannot be written.
+    Parameters that are not stored are requested too: such a graph has `uses`, but cannot be written. With
+    None, `uses` are all that a graph has.
     """
 
     def new(role: str) -> Graph:
-        return Graph(role, with_shared(spec, stored(role)), dtype, contract.captured)
+        parameters = None if stored is None else with_shared(spec, stored(role))
+        return Graph(role, parameters, dtype, contract.captured)
 
     return BUILDERS[type(spec)](spec, contract.cache or Cache.STATIC, signatures(spec, contract), new)

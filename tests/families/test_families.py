@@ -58,7 +58,8 @@ OPERATORS = (
 def params(cases, often) -> list:
     """Rows with a kind of cache each; those that are not `often` are marked slow.
 
-    Those of a row are a group, whose worker makes checkpoints and runs originals once.
+    Those of a family are a group, with its mutations: one worker makes checkpoints, runs originals and
+    imports the library's modules once.
     """
     return [
         pytest.param(
@@ -66,7 +67,7 @@ def params(cases, often) -> list:
             cache,
             id=f"{row.id}-{cache}" if cache else row.id,
             marks=[
-                pytest.mark.xdist_group(row.id),
+                pytest.mark.xdist_group(row.model_type),
                 *(() if often(row, cache) and not row.slow else (pytest.mark.slow,)),
             ],
         )

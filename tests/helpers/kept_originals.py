@@ -75,7 +75,7 @@ class _Kept:
             setattr(self.original, name, partial(self._answer, name))
 
     def _answer(self, name: str, *given: Any) -> dict[str, np.ndarray]:
-        key = (name, torch.get_default_dtype(), _digest(given))
+        key = (name, torch.get_default_dtype(), digest(given))
         if key not in self.answers:
             answer = self.plain[name](*given)
             for array in answer.values():
@@ -96,10 +96,11 @@ class _Kept:
             self._answer_from_memory()
 
 
-def _digest(given: Any) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    _add(digest, given)
-    return digest.digest()
+def digest(given: Any) -> bytes:
+    """A digest of arrays, numbers and texts, and of what holds them."""
+    state = hashlib.blake2b(digest_size=16)
+    _add(state, given)
+    return state.digest()
 
 
 def _add(digest: Any, value: Any) -> None:

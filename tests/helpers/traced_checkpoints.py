@@ -48,7 +48,7 @@ def layoutlm(folder: Path) -> Path:
     config = transformers.LayoutLMConfig(
         vocab_size=99,
         hidden_size=32,
-        num_hidden_layers=2,
+        num_hidden_layers=1,
         num_attention_heads=4,
         intermediate_size=48,
         max_position_embeddings=64,

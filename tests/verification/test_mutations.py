@@ -24,14 +24,14 @@ JUDGES = {"twin", "transformers"}
 
 IDS = [f"{family}-{cache}-{role}-{mutate.__name__}" for family, cache, role, mutate in MUTATIONS]
 FIRST = {row[-1]: name for row, name in zip(reversed(MUTATIONS), reversed(IDS), strict=True)}
-# Those of a bundle are a group, whose worker makes it and asks its originals once. A run of every test has
-# one of each kind; the others are slow.
+# Those of a family are a group, with its rows of test_families: the worker makes a bundle and asks its
+# originals once. A run of every test has one of each kind; the others are slow.
 GROUPED = [
     pytest.param(
         *row,
         id=name,
         marks=[
-            pytest.mark.xdist_group(f"mutations of {row[0]} {row[1]}"),
+            pytest.mark.xdist_group(OTHERS[row[0]].model_type if row[0] in OTHERS else row[0]),
             *([] if FIRST[row[-1]] == name else [pytest.mark.slow]),
         ],
     )

@@ -64,21 +64,28 @@ def _embedded(model: Model, items: list[Item]) -> np.ndarray:
 
 def vectors(truth: np.ndarray, other: np.ndarray) -> dict[str, float]:
     """Measures of vectors (T,W): cosine similarity, and the nearest neighbour if there are more than two."""
-    one, two = (
-        rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (truth, other)
-    )
+    count = min(NEIGHBOURS, len(truth) - 1)
+    if count <= 1:
+        return _cosines(truth, other)
+    near = []
+    for rows in _normalised(truth, other):
+        alike = rows @ rows.T
+        np.fill_diagonal(alike, -np.inf)
+        near.append(np.argsort(-alike, axis=1, kind="stable")[:, :count])
+    shared = (near[0][:, :, None] == near[1][:, None, :]).any(axis=2)
+    return _cosines(truth, other) | {OVERLAP: float(shared.mean())}
+
+
+def _cosines(truth: np.ndarray, other: np.ndarray) -> dict[str, float]:
+    """The cosines alone: vectors of tokens have no neighbours among those of other texts."""
+    one, two = _normalised(truth, other)
     cosines = (one * two).sum(axis=1)
-    result = {COSINE: float(cosines.mean()), WORST: float(cosines.min())}
-    count = min(NEIGHBOURS, len(one) - 1)
-    if count > 1:
-        near = []
-        for rows in (one, two):
-            alike = rows @ rows.T
-            np.fill_diagonal(alike, -np.inf)
-            near.append(np.argsort(-alike, axis=1, kind="stable")[:, :count])
-        shared = (near[0][:, :, None] == near[1][:, None, :]).any(axis=2)
-        result[OVERLAP] = float(shared.mean())
-    return result
+    return {COSINE: float(cosines.mean()), WORST: float(cosines.min())}
+
+
+def _normalised(*several: np.ndarray) -> list[np.ndarray]:
+    """Vectors (T,W) of length 1."""
+    return [rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in several]
 
 
 def _same(truth: Sequence, other: Sequence) -> dict[str, float]:
@@ -103,11 +110,6 @@ def _matched(model: Model, items: list[Item]) -> np.ndarray:
 
 def _queried(model: Model, items: list[Item]) -> np.ndarray:
     return np.concatenate(model.embed_queries(singles(items)))
-
-
-def _cosines(truth: np.ndarray, other: np.ndarray) -> dict[str, float]:
-    """The cosines alone: vectors of tokens have no neighbours among those of other texts."""
-    return {name: value for name, value in vectors(truth, other).items() if name != OVERLAP}
 
 
 def _tagged(model: Model, items: list[Item]) -> list[Any]:

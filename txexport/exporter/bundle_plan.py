@@ -273,5 +273,5 @@ def _uses(spec: ModelSpec, contract: Contract) -> dict[str, Uses]:
     """The parameters that each graph reads, and their uses."""
     return {
         role: {name: frozenset(kinds) for name, kinds in graph.uses.items()}
-        for role, graph in models(spec, contract, lambda role: {}).items()
+        for role, graph in models(spec, contract, None).items()
     }

@@ -117,10 +117,13 @@ HYPHENATED = {
 }
 
 
+FILES = [entry.name for entry in pkgutil.iter_modules(__path__) if not entry.name.startswith("_")]
+NAMES = sorted(HYPHENATED.get(file, file) for file in FILES if file != "presets")
+
+
 def names() -> list[str]:
     """Every supported model_type."""
-    files = [entry.name for entry in pkgutil.iter_modules(__path__) if not entry.name.startswith("_")]
-    return sorted(HYPHENATED.get(file, file) for file in files if file != "presets")
+    return [*NAMES]
 
 
 def without_library() -> list[str]:
@@ -141,7 +144,7 @@ def module(model_type: str) -> ModuleType:
     """The module of the family `model_type`. Raises UnsupportedError, with the nearest, if there is none."""
     if model_type in WITHOUT_ORIGINAL:
         return importlib.import_module(f"{__name__}.{WITHOUT_ORIGINAL[model_type][0]}")
-    if model_type not in names():
+    if model_type not in NAMES:
         raise UnsupportedError(f"model_type '{model_type}' is not supported{advice(model_type, names())}")
     return importlib.import_module(f"{__name__}.{model_type.replace('-', '_')}")
 

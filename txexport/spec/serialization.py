@@ -5,6 +5,7 @@ is stored under its name, or under the older one in its metadata, `stored`.
 """
 
 import dataclasses
+import functools
 import math
 import types
 import typing
@@ -120,12 +121,13 @@ NAMES = {kind: name for name, kind in TYPES.items()}
 
 def to_dict(spec: typing.Any) -> dict:
     """`spec` as plain JSON values."""
-    kind = type(spec)
+    kind: typing.Any = type(spec)
     fields = {name: _plain(getattr(spec, field.name)) for name, field in _stored(kind).items()}
     return ({"type": NAMES[kind]} if kind in NAMES else {}) | fields
 
 
-def _stored(kind: type) -> dict[str, dataclasses.Field]:
+@functools.cache
+def _stored(kind: typing.Any) -> dict[str, dataclasses.Field]:
     """The fields of a class of specs by the names under which they are stored."""
     return {field.metadata.get("stored", field.name): field for field in dataclasses.fields(kind)}
 
@@ -142,7 +144,7 @@ def from_dict(kind: typing.Any, values: dict) -> typing.Any:
     Raises SpecError for unknown or missing fields, and for a type that is none of `kind`.
     """
     kind, values = _named(kind, values)
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     fields = _stored(kind)
     unknown = set(values) - fields.keys()
     if unknown:
@@ -155,6 +157,12 @@ def from_dict(kind: typing.Any, values: dict) -> typing.Any:
         return kind(**{names[key]: _restore(hints[names[key]], value) for key, value in values.items()})
     except (TypeError, ValueError) as error:
         raise SpecError(f"{kind.__name__}: {error}") from None
+
+
+@functools.cache
+def _hints(kind: typing.Any) -> dict[str, typing.Any]:
+    """The types of the fields of a class of specs."""
+    return typing.get_type_hints(kind)
 
 
 def _named(kind: typing.Any, values: typing.Any) -> tuple[type, dict]:

@@ -10,6 +10,7 @@ import transformers
 from helpers import traced_checkpoints
 from helpers.traced_checkpoints import copy_of, tiny
 from onnx import TensorProto, helper
+from tiny_configs import tiny_config
 
 import txexport
 from txexport import bundle
@@ -23,10 +24,14 @@ IMAGE = 60  # the token in an image's place
 
 @pytest.fixture(scope="session")
 def describer(tmp_path_factory):
-    """A checkpoint of texts beside images, and its traced bundle."""
+    """A checkpoint of texts beside images, one layer for each, and its traced bundle."""
     folder = tmp_path_factory.mktemp("placeholders")
-    model = tiny("aya_vision", "AyaVisionModel")
-    model.config.image_token_id = IMAGE
+    config = tiny_config("aya_vision")
+    config.image_token_id = IMAGE
+    config.vision_config.num_hidden_layers = config.text_config.num_hidden_layers = 1
+    config.text_config.layer_types = ["full_attention"]
+    torch.manual_seed(0)
+    model = transformers.AyaVisionModel(config)
     source = traced_checkpoints.save(model, folder / "model")
     return source, txexport.export_traced(source, folder / "out"), folder / "out"
 
