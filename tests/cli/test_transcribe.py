@@ -288,6 +288,20 @@ def test_an_output_does_not_replace_its_sound(letters, tmp_path):
     assert sound.read_bytes() == before
 
 
+def test_a_transcript_replaces_a_file_only_with_overwrite(letters, tmp_path):
+    sound, mine = written(tmp_path / "a.wav", recordings()[0]), tmp_path / "mine.txt"
+    mine.write_text("my own notes")
+    content = {"input": sound.read_bytes()}
+    for command in ((sound,), ("-",)):
+        code, _, noise = invoke(letters, *command, "--output", mine, **content)
+        assert (code, mine.read_text()) == (2, "my own notes")
+        assert f"--output {mine} exists; --overwrite replaces it" in noise
+    assert invoke(letters, sound, "--output", mine, "--overwrite") == (0, "", "")
+    assert mine.read_text() == f"{letters.transcribe(sound)}\n"
+    (tmp_path / "empty.txt").touch()  # as mktemp makes it
+    assert invoke(letters, sound, "--output", tmp_path / "empty.txt") == (0, "", "")
+
+
 def test_a_named_pipe_is_opened_once(letters, folder, tmp_path):
     """As a shell's <(command) is: what one reader has read, no other gets."""
     pipe, content = tmp_path / "pipe", (folder / "b.wav").read_bytes()

@@ -4,7 +4,6 @@ from txexport.bundle.folder import (
     DENSE,
     DRAFT,
     check,
-    check_report,
     check_runs,
     files_sha256,
     has_linked_weights,
@@ -24,6 +23,7 @@ from txexport.bundle.folder import (
     spec_of,
 )
 from txexport.bundle.manifest import MANIFEST, Manifest
+from txexport.bundle.outputs import check_output
 from txexport.bundle.traced_manifest import TracedManifest
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
     "Manifest",
     "TracedManifest",
     "check",
-    "check_report",
+    "check_output",
     "check_runs",
     "files_sha256",
     "has_linked_weights",

@@ -16,7 +16,7 @@ from txexport.bundle.traced_manifest import TRACED, TracedManifest
 from txexport.bundle.traced_manifest import parsed as parsed_traced
 from txexport.contracts import roles
 from txexport.contracts.names import INPUT_IDS
-from txexport.errors import BundleError, InputError
+from txexport.errors import BundleError
 from txexport.parts import roles_of
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
@@ -263,16 +263,3 @@ def record(folder: Path, proof: Proof, answers: bytes | None = None) -> None:
     finally:
         for draft in drafts.values():
             draft.unlink(missing_ok=True)
-
-
-def check_report(path: Path) -> None:
-    """Raise InputError if a report would lie in a bundle, replace a checkpoint, or cannot be written."""
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
-    beside = path.parent.resolve()
-    if any((folder / MANIFEST).is_file() for folder in (beside, *beside.parents)):
-        raise InputError(f"report '{path}' would be inside a bundle, and change it; write it elsewhere")
-    if path.exists() and (beside / "config.json").is_file():
-        raise InputError(f"report '{path}' would replace a file of a checkpoint; write it elsewhere")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, so the report cannot be written there")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txexport.bundle import check_output
 from txexport.cli import inputs, options
 from txexport.cli.generate import search_options
 from txexport.errors import InputError, TxexportError
@@ -123,17 +124,33 @@ class Chat:
         self.messages = [self._message("system", text), *others] if text else others
 
     def save(self, path: str) -> None:
-        """Write the conversation to a file, as JSON. Raises InputError without a path."""
+        """Write the conversation to a file, as JSON, in place of an earlier one.
+
+        Raises InputError without a path, and for any other file.
+        """
         if not path:
             raise InputError("/save needs the path of a file")
+        file = Path(path).expanduser()
+        check_output(file)
+        if file.is_file() and file.stat().st_size and not _is_conversation(file):
+            raise InputError(f"{file} exists and holds no conversation; /save to another file")
         text = json.dumps({"messages": self.messages}, ensure_ascii=False, indent=2)
-        write_text(Path(path).expanduser(), text + "\n")
+        write_text(file, text + "\n")
 
     def help(self, _: str) -> None:
         """List the commands."""
         for name, command in COMMANDS.items():
             usage = f"/{name} {command.argument}".strip()
             click.echo(f"{usage:14} {command.meaning}", err=True)
+
+
+def _is_conversation(file: Path) -> bool:
+    """Return whether a file is one that /save wrote."""
+    try:
+        value = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.keys() == {"messages"}
 
 
 @dataclass(frozen=True)

@@ -56,8 +56,9 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8. Raises OSError that names it."""
+    """Write a text file in UTF-8, in a folder that is made if missing. Raises OSError that names it."""
     with writing(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
 
 
