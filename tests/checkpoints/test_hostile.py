@@ -104,6 +104,12 @@ MANY = [
     ("mpt", {"d_model": 2**30, "n_heads": 2**29}, "width is 1073741824"),
     ("llama", {"head_dim": 2**30}, "a head is 1073741824"),
     ("gptj", {"rotary_dim": 2**30}, "rotary_dim is 1073741824"),
+    (
+        "llama",
+        {"max_position_embeddings": 0},
+        "config.json: 'max_position_embeddings' is 0, expected",
+    ),
+    ("llama", {"vocab_size": -5}, "config.json: vocab_size is -5, expected more than 0"),
     ("bert", {"vocab_size": LARGEST}, "expected (2147483647, 48)"),
     ("bert", {"hidden_size": 2**63}, "'hidden_size' is 9223372036854775808, expected at most 2147483647"),
     ("bert", {"layer_norm_eps": 10**400}, "expected a finite number"),

@@ -66,6 +66,17 @@ def test_an_output_replaces_an_earlier_one_also_beside_a_config_of_something_els
         assert len(np.load(tmp_path / "vectors.npy")) == count
 
 
+def test_an_empty_file_has_vectors_as_wide_as_others(bundle_of, tmp_path):
+    """Arrays of several files can then be joined."""
+    (tmp_path / "empty.txt").touch()
+    target = tmp_path / "vectors.npy"
+    code, _ = invoke(
+        *("embed", bundle_of("bert"), "--pooling", "mean", "--file", tmp_path / "empty.txt"),
+        *("--output", target),
+    )
+    assert (code, np.load(target).shape) == (0, (0, 48))
+
+
 def test_an_output_replaces_no_file_of_a_checkpoint(bundle_of, checkpoint_of):
     weights = checkpoint_of("bert") / "model.safetensors"
     code, output = invoke("embed", bundle_of("bert"), "the cat", "--output", weights)

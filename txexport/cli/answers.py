@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from txexport.runtime import Model
 
 SKIPPED = "txexport.skipped"  # key in a context's meta: --on-error skip skipped inputs
+NOTHING = "txexport.nothing"  # the same: the method's answer to no inputs
 
 Answered = tuple[Input, Any]  # an input, and its answer or the error
 Ask = Callable[..., Sequence]
@@ -80,7 +81,7 @@ class Answers:
         wrong options raise an error before any input is read. An input that cannot be answered raises
         InputError after the answers before it, or is reported and skipped.
         """
-        ask([])
+        click.get_current_context().meta[NOTHING] = ask([])
         bad = done = 0
         with _bar(inputs) as advance:
             while window := list(islice(entries, self.window)):
