@@ -131,13 +131,14 @@ def test_save_replaces_a_conversation_and_nothing_else(chatter, tmp_path):
     [
         ("/sing", "there is no command /sing; /help lists them"),
         ("/save", "/save needs the path of a file"),
-        ("/image a.png", "reads no images"),
+        ("/image a.png", "chatter (llama) reads no images"),
     ],
 )
 def test_a_command_that_cannot_be_obeyed_is_one_line(chatter, text, message):
     result = chat(chatter, [text])
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert result.stderr.endswith(f"{message}\n")
+    assert "<" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ WRONG = {
     "folder is 'xxxxx": lambda: load("x" * 5000),
     "source is 'a/xxxxx": lambda: export("a/" + "x" * 300, "out"),
     "path is 3": lambda: inspect(3),
+    "folder is empty, expected a path": lambda: load(""),
+    "out is empty, expected a path": lambda: export("checkpoint", ""),
     "batch is 'x', expected a whole number": lambda: inspect("x", batch="x"),
     "length is [[1180591620717411303424]]": lambda: inspect("x", length=[[2**70]]),
     "threads is [-1]": lambda: load("x", threads=[-1]),

@@ -13,7 +13,7 @@ from txexport.support.paths import write_text
 
 
 @click.command()
-@click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.argument("path", metavar="FOLDER", type=options.Folder())
 @options.task("Task of a checkpoint, as in export.")
 @options.model_type
 @click.option(

@@ -17,9 +17,22 @@ TEXTS, IMAGES, GENERATED = 1024, 128, 128  # inputs in a window; more would hard
 TOP_K = click.IntRange(min=1)
 
 
+class Folder(click.Path):
+    """A path that is not empty; an empty one would be the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """The path. Raises BadParameter for an empty one."""
+        if value == "":
+            self.fail("it is empty, expected a folder", parameter, context)
+        return super().convert(value, parameter, context)
+
+
 def bundle(command: Callable) -> Callable:
     """The argument BUNDLE."""
-    return click.argument("out", metavar="BUNDLE", type=click.Path(path_type=Path))(command)
+    return click.argument("out", metavar="BUNDLE", type=Folder())(command)
 
 
 def model_type(command: Callable) -> Callable:

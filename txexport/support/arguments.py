@@ -124,7 +124,9 @@ def _check_types(bound: inspect.BoundArguments, hints: Mapping[str, Any]) -> Non
 
 
 def _check_path(name: str, value: str | os.PathLike) -> None:
-    """Raise InputError for a path that file systems do not support."""
+    """Raise InputError for a path that is empty, or that file systems do not support."""
+    if not os.fspath(value):
+        raise InputError(f"{name} is empty, expected a path")
     if any(len(part) > LONGEST_NAME for part in Path(value).parts):
         raise InputError(f"{name} is {shown(value)}, expected names of at most {LONGEST_NAME} characters")
 

@@ -64,7 +64,8 @@ class Text:
         path = folder / "tokenizer.json"
         if not path.is_file():
             raise BundleError(
-                f"{folder} has no tokenizer.json; give token ids, or save a fast tokenizer with the model"
+                f"{folder} has no tokenizer.json: save a fast tokenizer with the checkpoint and export "
+                "again; in Python, token ids can be given instead"
             )
         with tokenizing(BundleError, f"{path} cannot be read"):
             self.tokenizer = Tokenizer.from_file(str(path))
