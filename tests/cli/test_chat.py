@@ -131,7 +131,7 @@ def test_save_replaces_a_conversation_and_nothing_else(chatter, tmp_path):
     [
         ("/sing", "there is no command /sing; /help lists them"),
         ("/save", "/save needs the path of a file"),
-        ("/image a.png", "chatter (llama) reads no images"),
+        ("/image a.png", "chatter (qwen2) reads no images"),
     ],
 )
 def test_a_command_that_cannot_be_obeyed_is_one_line(chatter, text, message):

@@ -257,6 +257,7 @@ def test_wrong_options_are_one_line(letters, whisper, folder, tmp_path):
         ("language 'xx' is not known", whisper, (file, "--language", "xx")),
         ("rate", letters, ("-", "--raw", "999999")),
         ("sound gone.wav cannot be read", letters, ("gone.wav",)),
+        ("a.wav is an address on the web; download it", letters, ("https://example.com/a.wav",)),
     ):
         code, output, noise = invoke(model, *arguments, input=raw(9))
         assert (code, output.strip()) == (2, ""), message

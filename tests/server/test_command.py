@@ -104,6 +104,12 @@ def test_a_server_of_nothing_is_refused(bundles):
         serve(bundles, host="no.such.host.invalid")
 
 
+def test_a_name_with_a_slash_is_not_taken_for_a_folder(folders, monkeypatch):
+    monkeypatch.chdir(folders["encoder"].parent)
+    with pytest.raises(InputError, match=r"^a/b=encoder: the name of a bundle has no /; .* b=encoder$"):
+        serve("a/b=encoder")
+
+
 def test_errors_name_bundles_and_no_folder(server, folders):
     """In any folder of the server."""
     address, _ = server

@@ -47,7 +47,7 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
     if isinstance(image, Image.Image) and min(image.size) < 1:
         raise InputError(f"an image of {image.width} x {image.height} has no pixels")
     if is_url(source):
-        raise InputError(f"image {source} is an address on the web; download it, and give the file")
+        raise InputError(f"image {name} is an address on the web; download it, and give the file")
     try:
         if not isinstance(image, Image.Image):
             with Image.open(image) as file:
