@@ -106,8 +106,9 @@ def test_a_path_beside_those_of_the_server_names_them(server, method, path, stat
 def test_no_server_starts_without_time_to_answer(folders):
     for timeout in (-1, 0, float("nan")):
         with pytest.raises(InputError, match=r"^timeout is \S+, expected seconds, more than 0$"):
-            serve(folders["encoder"], timeout=timeout)
-    result = CliRunner().invoke(main, ["serve", str(folders["encoder"]), "--timeout", "nan"])
+            serve(folders["encoder"], timeout=timeout, host="no.such.host.invalid")
+    command = ["serve", str(folders["encoder"]), "--host", "no.such.host.invalid", "--timeout", "nan"]
+    result = CliRunner().invoke(main, command)
     assert (result.exit_code, "timeout is nan, expected seconds" in result.output) == (2, True)
 
 
