@@ -112,6 +112,8 @@ def _too_long(seconds: float, most: float, cure: str) -> InputError:
 
 
 def _array(sound: object) -> np.ndarray:
+    if isinstance(sound, np.ndarray) and sound.ndim == 0:
+        sound = sound.item()
     if sound is None or isinstance(sound, Number):  # such as one sample, of a list of them
         raise InputError(
             f"a sound is {shown(sound)}, expected the path or the bytes of a file, or an array (N,) of "
