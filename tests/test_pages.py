@@ -31,6 +31,17 @@ OPTIONAL = {
 pytestmark = [pytest.mark.xdist_group("pages"), pytest.mark.usefixtures("long_cases")]
 
 
+def test_git_ignores_the_bundles_that_pages_write_into_a_checkout():
+    """Readers run the commands there, and would commit some megabytes with their next change."""
+    ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
+    command = re.compile(
+        r"^\$ txexport export \S+ ([\w-]+)(?: |$)|export\(\"[^\"]+\", \"([\w-]+)\"", re.MULTILINE
+    )
+    names = {first or second for text in PAGES.values() for first, second in command.findall(text)}
+    assert len(names) > 20
+    assert [name for name in sorted(names) if f"/{name}/" not in ignored] == []
+
+
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
     """A function from a page to the result of `Reader.page`, and the names and the folder of its Python."""

@@ -132,7 +132,7 @@ def test_report_of_a_run_without_parity_replaces_an_older_one(tmp_path):
 
 @pytest.mark.parametrize(
     ("file", "said"),
-    [("parity.txt", "ends in '.txt', expected"), ("nowhere/parity.md", "not a folder")],
+    [("parity.txt", "ends in '.txt', expected"), ("test_parity.py/parity.md", "not a folder")],
 )
 def test_report_that_cannot_be_written_is_said_before_the_tests(file, said, tmp_path):
     result = run(tmp_path, "def test_nothing(): pass", "--parity-report", file)

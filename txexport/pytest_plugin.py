@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from txexport.errors import InputError, TxexportError
+from txexport.errors import InputError, TxexportError, counted
 
 if TYPE_CHECKING:
     from txexport.runtime import Model
@@ -147,4 +147,4 @@ class _Collector:
 
     def pytest_terminal_summary(self, terminalreporter: "pytest.TerminalReporter") -> None:
         """Print the file's path."""
-        terminalreporter.write_line(f"parity of {len(self.found)} bundles: {self.path}")
+        terminalreporter.write_line(f"parity of {counted(len(self.found), 'bundle')}: {self.path}")

@@ -56,7 +56,7 @@ def test_transcripts_with_times_are_structs(case):
     plain = Predictor(bundle, "transcribe", device="cpu", on_error="null")
     columns = plain({"sound": np.array([file.read_bytes() for file in files] + [b"RIFF"], object)})
     assert [*columns["transcript"]] == [*texts, None]
-    assert columns["transcript_error"][3].startswith("sound file is not a PCM WAV file")
+    assert columns["transcript_error"][3].startswith("sound file has 4 bytes, too few")
 
 
 def test_arrow_has_the_type_of_the_table(case):

@@ -104,6 +104,12 @@ MANY = [
     ("mpt", {"d_model": 2**30, "n_heads": 2**29}, "width is 1073741824"),
     ("llama", {"head_dim": 2**30}, "a head is 1073741824"),
     ("gptj", {"rotary_dim": 2**30}, "rotary_dim is 1073741824"),
+    (
+        "llama",
+        {"max_position_embeddings": 0},
+        "config.json: 'max_position_embeddings' is 0, expected",
+    ),
+    ("llama", {"vocab_size": -5}, "config.json: vocab_size is -5, expected more than 0"),
     ("bert", {"vocab_size": LARGEST}, "expected (2147483647, 48)"),
     ("bert", {"hidden_size": 2**63}, "'hidden_size' is 9223372036854775808, expected at most 2147483647"),
     ("bert", {"layer_norm_eps": 10**400}, "expected a finite number"),
@@ -212,7 +218,14 @@ def test_headers_that_lie(header, said, tmp_path):
 
 @pytest.mark.parametrize("length", [0, 2**60, 2**64 - 1, 500 << 20, 99])
 def test_headers_longer_than_their_file(length, tmp_path):
-    assert "cannot hold a header of" in refused(lambda: read_header(written(tmp_path, b"{}", length)))
+    message = "it ends within its header: 10 bytes; copy it" if length == 99 else "begins as no such file"
+    assert message in refused(lambda: read_header(written(tmp_path, b"{}", length)))
+
+
+def test_an_empty_file_of_weights_is_named(tmp_path):
+    (tmp_path / "model.safetensors").touch()
+    message = "model.safetensors is not a safetensors file: it is empty; copy it again"
+    assert message in refused(lambda: read_header(tmp_path / "model.safetensors"))
 
 
 def test_a_pointer_of_git_lfs_is_named(tmp_path):
@@ -227,7 +240,7 @@ def test_a_header_of_half_a_gigabyte_is_not_read(tmp_path):
     file = written(tmp_path, b"{}", 500 << 20)
     with file.open("r+b") as stream:
         stream.truncate(1 << 30)
-    assert "cannot hold a header of 524288000" in refused(lambda: read_header(file))
+    assert "begins as no such file does" in refused(lambda: read_header(file))
 
 
 def test_names_and_depth_of_headers(tmp_path):

@@ -109,18 +109,36 @@ def test_commands_change_what_the_model_reads(checkpoint, chatter, tmp_path):
     ]
 
 
+def test_save_replaces_a_conversation_and_nothing_else(chatter, tmp_path):
+    files = [tmp_path / name for name in ("talk.json", "page.png", "list.json", "empty")]
+    contents = [b'{"messages": []}', b"\x89PNG\r\n", b'{"messages": [], "other": 1}', b""]
+    for file, content in zip(files, contents, strict=True):
+        file.write_bytes(content)
+    for file in (files[0], files[3]):
+        result = chat(chatter, ["/system Be brief.", f"/save {file}"])
+        assert (result.exit_code, result.output) == (0, "")
+        assert json.loads(file.read_text())["messages"][0]["content"] == "Be brief."
+    for file, content in zip(files[1:3], contents[1:3], strict=True):
+        result = chat(chatter, [f"/save {file}"])
+        refusal = f"error: {file} exists and holds no conversation; /save to another file\n"
+        assert (result.exit_code, result.stderr, file.read_bytes()) == (2, refusal, content)
+    result = chat(chatter, [f"/save {chatter / 'config.json'}"])
+    assert (result.exit_code, "would be inside a bundle" in result.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("/sing", "there is no command /sing; /help lists them"),
         ("/save", "/save needs the path of a file"),
-        ("/image a.png", "reads no images"),
+        ("/image a.png", "chatter (qwen2) reads no images"),
     ],
 )
 def test_a_command_that_cannot_be_obeyed_is_one_line(chatter, text, message):
     result = chat(chatter, [text])
     assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
     assert result.stderr.endswith(f"{message}\n")
+    assert "<" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,18 @@ def test_error_is_one_line_and_exit_code_2(arguments, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("model_type", "warning"),
+    [
+        ("vit", "the checkpoint has no preprocessor_config.json; the bundle reads arrays only, no files"),
+        ("bert", ""),
+    ],
+)
+def test_what_a_checkpoint_lacks_is_said_at_export(model_type, warning, checkpoint_of, tmp_path):
+    code, _, noise = invoke("export", checkpoint_of(model_type), tmp_path / "out")
+    assert (code, noise) == (0, f"warning: {warning}\n" if warning else "")
+
+
 def test_existing_folder_needs_force(checkpoint_of, tmp_path):
     assert invoke("export", checkpoint_of("bert"), tmp_path / "out")[0] == 0
     code, _, noise = invoke("export", checkpoint_of("bert"), tmp_path / "out")

@@ -37,7 +37,25 @@ def test_every_command_that_answers_has_json(name):
             ["embed", "x", "y", "--window", "0"],
             "error: Invalid value for '--window': 0 is not in the range x>=1",
         ),
-        (["emb"], "error: No such command 'emb'"),
+        (
+            ["emb"],
+            "error: No such command 'emb'; did you mean embed",
+        ),
+        (["gen"], "error: No such command 'gen'; did you mean generate?; see main --help"),
+        (["translate"], "error: No such command 'translate'; did you mean generate?; see main --help"),
+        (["verfy"], "error: No such command 'verfy'; did you mean verify?; see main --help"),
+        (["sing"], "error: No such command 'sing'; see main --help"),
+        (["serve", "x", "--model", "y"], "error: No such option '--model'; see main serve --help"),
+        (
+            ["serve", "x", "--time-out", "y"],
+            "error: No such option '--time-out'; did you mean --timeout?",
+        ),
+        (["verify", ""], "error: Invalid value for 'BUNDLE': it is empty, expected a folder; see"),
+        (["export", "", "x"], "error: Invalid value for 'SOURCE': it is empty, expected a folder; see"),
+        (
+            ["export", "x", "y", "--dtype", "int9"],
+            "error: dtype 'int9' is not known; expected one of",
+        ),
         (["verify", "x", "--case", "a", "--cases", "full"], "error: give --case or --cases, not both"),
     ],
 )

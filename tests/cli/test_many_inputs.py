@@ -213,7 +213,19 @@ def test_a_name_of_a_file_is_a_text_and_this_is_noted(classifier, tmp_path, monk
     assert invoke("classify", classifier, "--file", "cat")[2] == ""
 
 
+@pytest.mark.parametrize("command", ["classify", "generate"])
+def test_several_names_of_files_are_no_texts(command, classifier, tmp_path, monkeypatch):
+    """As of `classify BUNDLE *.txt`, whose answers would be about the names."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        written(tmp_path / name, "the cat")
+    code, output, noise = invoke(command, classifier, "a.txt", "b.txt")
+    message = "the 2 texts are names of files, such as a.txt; --file reads the"
+    assert (code, output, noise.count("\n")) == (2, "", 1)
+    assert message in noise
+
+
 def test_a_folder_is_no_file_of_inputs(classifier, tmp_path):
     code, _, noise = invoke("classify", classifier, "--file", tmp_path)
     assert code == 2
-    assert noise == f"error: {tmp_path} is a folder; --file reads a file with one input per line\n"
+    assert noise == f"error: {tmp_path} is a folder; --file needs a file with one input on each line\n"

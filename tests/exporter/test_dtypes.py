@@ -128,7 +128,7 @@ def test_a_dtype_that_a_bundle_has_not_is_named(dtype, integers_of):
         ({"dtype": "int4-128", "opset": 18}, "dtype int4-128 needs opset 21 or newer, not 18"),
         ({"dtype": ["int8", "int8"]}, "dtypes are int8, int8, expected one or more, each once"),
         ({"dtype": []}, "dtypes are none, expected one or more, each once"),
-        ({"dtype": 8}, "dtype is 8, expected a text or a list of a text"),
+        ({"dtype": 8}, "dtype is 8, expected a text or a list of texts"),
     ],
 )
 def test_what_cannot_be_written_is_told_in_a_line(arguments, why, checkpoint_of, tmp_path):

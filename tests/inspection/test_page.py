@@ -140,7 +140,7 @@ def test_command_writes_the_page_beside_its_other_answers(bundle_of, checkpoint_
     for place, said in (
         (bundle_of("bert") / "page.html", "would be inside a bundle"),
         (checkpoint_of("bert") / "config.json", "would replace a file of a checkpoint"),
-        (tmp_path / "nowhere" / "page.html", "is not a folder"),
+        (tmp_path / "page.html" / "page.html", "is not a folder"),
     ):
         result = invoke(checkpoint_of("bert"), "--html", place)
         assert result.exit_code == 2

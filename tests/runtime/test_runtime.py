@@ -344,8 +344,10 @@ def test_embed_answers_in_order_whatever_the_batches(model_of):
 
 
 def test_unknown_device(bundle_of):
-    with pytest.raises(InputError, match="device 'tpu' is not there; this ONNX Runtime has cpu"):
-        txexport.load(bundle_of("bert"), device="tpu")
+    for device, advice in (("tpu", ""), ("gpu", r".*; NVIDIA's GPUs are cuda$")):
+        message = f"device '{device}' is not there; this ONNX Runtime has cpu{advice}"
+        with pytest.raises(InputError, match=message):
+            txexport.load(bundle_of("bert"), device=device)
 
 
 @pytest.mark.parametrize("cache", ["static", "dynamic"])

@@ -14,6 +14,7 @@ from helpers.serving import wait_until
 from txexport.errors import BundleError, InputError
 from txexport.server import serve
 from txexport.server.refusals import MissingLibraryError, refusal_of, renamed
+from txexport.server.served import named
 
 POST = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{"
 
@@ -102,6 +103,12 @@ def test_a_place_where_nobody_can_listen_is_told(folders, options, told):
 def test_a_server_of_nothing_is_refused(bundles):
     with pytest.raises(InputError, match=r"bundles is .*, expected at least one bundle's folder"):
         serve(bundles, host="no.such.host.invalid")
+
+
+def test_a_name_with_a_slash_is_not_taken_for_a_folder(folders, monkeypatch):
+    monkeypatch.chdir(folders["encoder"].parent)
+    with pytest.raises(InputError, match=r"^a/b=encoder: the name of a bundle has no /; .* b=encoder$"):
+        named("a/b=encoder")
 
 
 def test_errors_name_bundles_and_no_folder(server, folders):

@@ -249,7 +249,7 @@ def test_every_method_is_served_by_its_arguments(server, model_of):
     assert answer[0][0]["score"] == pytest.approx(expected[0][0]["score"], abs=1e-6)
     refused = httpx.post(f"{address}/v1/tasks/classify", json=asked | {"top": 1})
     assert refused.status_code == 400
-    assert 'no field "top"; expected some of model, texts, top_k' in refused.json()["error"]["message"]
+    assert 'no field "top"; did you mean top_k?' in refused.json()["error"]["message"]
 
 
 def test_pages_name_all_that_is_served(server):

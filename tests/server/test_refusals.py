@@ -51,7 +51,16 @@ REFUSED = [
     ("/chat/completions", {"model": "chatter", "messages": [{"role": "user", "content": [{"type": "text"}]}]},
      400, "a part's text is null, expected a text"),
     ("/chat/completions", {"model": "chatter", "messages": QUESTION, "tools": [{}]}, 400,
-     "a function in tools has no name"),
+     'tools has {}, expected {"type": "function", "function": {"name": "f"'),
+    ("/chat/completions", {"model": "chatter", "messages": QUESTION, "tools": [{"name": "f"}]}, 400,
+     'tools has {"name": "f"}, expected {"type": "function", "function": {"name": "f"'),
+    ("/completions", {"prompt": "a", "max_token": 5}, 400, 'no field "max_token"; did you mean max_tokens'),
+    ("/tasks/tagg", {"texts": "a"}, 404, 'no task "tagg"; did you mean tag?'),
+    ("/tasks/sing", {"texts": "a"}, 404, 'no task "sing"; expected all_masks, answer,'),
+    ("/chat/completion", {}, 404, "is not served; did you mean /v1/chat/completions or "),
+    ("/models", {}, 405, "POST /v1/models is not served; send GET or HEAD; see GET /docs"),
+    ("/audio/transcriptions", {}, 400,
+     "the body is application/json, expected multipart/form-data with the sound's bytes as the field file"),
     ("/embeddings", {"model": "encoder", "input": []}, 400, "input is [], expected a text or a list of 1"),
     ("/embeddings", {"model": "encoder", "input": ["a", ""]}, 400, "input[1] is empty, expected a text"),
     ("/embeddings", {"model": "encoder", "input": [1, 2]}, 400, "check_embedding_ctx_length=False"),
@@ -75,6 +84,32 @@ def test_what_is_not_served_is_one_line(server, path, asked, status, message):
     told = answer.json()["error"]
     assert message in told["message"]
     assert "\n" not in told["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "hint"),
+    [
+        ("POST", "/chat/completions", 404, "did you mean /v1/chat/completions?"),
+        ("POST", "/tasks/tag", 404, "did you mean /v1/tasks/tag?"),
+        ("GET", "/v1/chat/completions", 405, "send POST"),
+        ("GET", "/", 404, None),
+    ],
+)
+def test_a_path_beside_those_of_the_server_names_them(server, method, path, status, hint):
+    answer = httpx.request(method, server[0] + path)
+    end = "; see GET /docs" if hint is None else f"; {hint}; see GET /docs"
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"] == f"{method} {path} is not served{end}"
+    assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+
+
+def test_no_server_starts_without_time_to_answer(folders):
+    for timeout in (-1, 0, float("nan")):
+        with pytest.raises(InputError, match=r"^timeout is \S+, expected seconds, more than 0$"):
+            serve(folders["encoder"], timeout=timeout, host="no.such.host.invalid")
+    command = ["serve", str(folders["encoder"]), "--host", "no.such.host.invalid", "--timeout", "nan"]
+    result = CliRunner().invoke(main, command)
+    assert (result.exit_code, "timeout is nan, expected seconds" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b'{"a": "\xff"}', b"[" * 9000, b'{"n": NaN}', b"[1]", b"null"])

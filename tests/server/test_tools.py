@@ -182,8 +182,8 @@ REFUSED = [
     ({"tool_choice": "required"}, 'tool_choice is "required", which needs tools'),
     ({"tool_choice": "always"}, 'tool_choice is "always", expected "auto" or "none" or "required" or'),
     ({"tools": [TOOL], "tool_choice": NAMED}, 'expected one of the functions in tools: "in_french"'),
-    ({"tools": [{"name": "f"}], "tool_choice": "required"}, "tool_choice needs each of tools as"),
-    ({"tools": [TOOL, {"type": "function", "function": {}}]}, "a function in tools has no name, expected"),
+    ({"tools": [{"type": "search"}], "tool_choice": "required"}, "tool_choice needs each of tools as"),
+    ({"tools": [TOOL, {"type": "function", "function": {}}]}, 'tools has {"type": "function", "fu'),
     (
         {"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "strin"}}}],
          "tool_choice": "required"},

@@ -56,11 +56,11 @@ def test_a_verdict_that_is_not_equal_is_shown_as_such(folder):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_fits_its_window(width, dark, folder):
-    """Nothing but a command's output scrolls sideways."""
+    """Commands and their outputs are wrapped, however long."""
     chat = [Message("user", "word " * 60), Message("tool", "x" * 300)]
     (folder / "index.html").write_text(
         page(
-            [ran("finder"), ran("encoder", "demo/a: equal to " + "y" * 200), ran("chat", messages=chat)],
+            [ran("finder"), ran("encoder", "demo/a: equal to " + "y z" * 200), ran("chat", messages=chat)],
             folder,
         )
     )
@@ -68,6 +68,9 @@ def test_the_page_fits_its_window(width, dark, folder):
         browser.open((folder / "index.html").as_uri(), width=width, dark=dark)
         browser.until("document.readyState == 'complete' && document.images.length > 0")
         assert browser.value("document.documentElement.scrollWidth") <= width
+        blocks = "[...document.querySelectorAll('details[open] pre')]"
+        assert browser.value(f"{blocks}.every(one => one.scrollWidth <= one.clientWidth)")
+        assert browser.value(f"{blocks}.length") > 0
         assert browser.value("document.images[0].decode().then(() => document.images[0].naturalWidth)") > 100
         assert browser.errors == []
 

@@ -210,9 +210,11 @@ def test_reference_that_cannot_be_made_is_no_failure_of_the_bundle(checkpoint_of
 
 
 def test_report_that_cannot_be_written_is_said_before_the_work(bundle_of, tmp_path):
-    code, output = invoke("verify", bundle_of("bert"), "--json", tmp_path / "nowhere" / "report.json")
+    (tmp_path / "file").touch()
+    report = tmp_path / "file" / "report.json"
+    code, output = invoke("verify", bundle_of("bert"), "--json", report)
     assert code == 2
-    assert output.strip().endswith("nowhere is not a folder, so the report cannot be written there")
+    assert output == f"error: {tmp_path / 'file'} is not a folder, so {report} cannot be written\n"
 
 
 def test_changed_source_cannot_be_tried(bundle_of, checkpoint_of):

@@ -4,7 +4,6 @@ from txexport.bundle.folder import (
     DENSE,
     DRAFT,
     check,
-    check_report,
     check_runs,
     files_sha256,
     has_linked_weights,
@@ -19,11 +18,13 @@ from txexport.bundle.folder import (
     read_json,
     read_manifest,
     read_traced,
+    reads_media,
     reads_tokens,
     record,
     spec_of,
 )
 from txexport.bundle.manifest import MANIFEST, Manifest
+from txexport.bundle.outputs import check_output
 from txexport.bundle.traced_manifest import TracedManifest
 
 __all__ = [
@@ -33,7 +34,7 @@ __all__ = [
     "Manifest",
     "TracedManifest",
     "check",
-    "check_report",
+    "check_output",
     "check_runs",
     "files_sha256",
     "has_linked_weights",
@@ -48,6 +49,7 @@ __all__ = [
     "read_json",
     "read_manifest",
     "read_traced",
+    "reads_media",
     "reads_tokens",
     "record",
     "spec_of",

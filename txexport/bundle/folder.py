@@ -15,13 +15,15 @@ from txexport.bundle.swap import recover
 from txexport.bundle.traced_manifest import TRACED, TracedManifest
 from txexport.bundle.traced_manifest import parsed as parsed_traced
 from txexport.contracts import roles
-from txexport.contracts.names import INPUT_IDS
-from txexport.errors import BundleError, InputError
+from txexport.contracts.names import INPUT_FEATURES, INPUT_IDS, INPUT_VALUES, PIXEL_VALUES
+from txexport.errors import BundleError
 from txexport.parts import roles_of
 from txexport.spec import ModelSpec
 from txexport.spec.serialization import from_dict
+from txexport.support.near_names import near_paths
 from txexport.support.paths import CHAT_TEMPLATES, OF_LANGUAGE_MODEL, links_out, sha256, stays_inside
 
+MEDIA = (PIXEL_VALUES, INPUT_FEATURES, INPUT_VALUES)
 DENSE = "dense.npz"  # beside the config.json of a dense layer of sentence vectors
 OLD_WEIGHTS = "weights.safetensors"  # of bundles up to format 4
 READ = re.compile(  # what a loaded bundle looks for by itself
@@ -40,6 +42,11 @@ DRAFT = re.compile(rf"{re.escape(MANIFEST)}\.[0-9]+")  # of a txexport.json that
 def reads_tokens(graphs: Mapping[str, GraphFile]) -> bool:
     """Tell whether a graph takes token ids."""
     return any(port.name == INPUT_IDS for graph in graphs.values() for port in graph.inputs)
+
+
+def reads_media(graphs: Mapping[str, GraphFile]) -> bool:
+    """Tell whether a graph takes what is made from images or sounds."""
+    return any(port.name in MEDIA for graph in graphs.values() for port in graph.inputs)
 
 
 def read_json(path: Path, missing: dict | list | None = None):
@@ -193,7 +200,12 @@ def _any_manifest(folder: Path) -> Manifest | TracedManifest:
     """The manifest of a bundle of either kind."""
     path = folder / MANIFEST
     if not is_bundle(folder):
-        raise BundleError(f"{folder} is not a bundle: it has no {MANIFEST}; make one with txexport export")
+        advice = "make one with txexport export"
+        if not folder.exists():
+            near = near_paths(folder, otherwise=advice)
+            raise BundleError(f"{folder} is not a bundle: there is no such folder{near}")
+        missing = f"it has no {MANIFEST}" if folder.is_dir() else "it is a file"
+        raise BundleError(f"{folder} is not a bundle: {missing}; {advice}")
     values = read_json(path)
     return parsed_traced(path, values) if values.get("kind") == TRACED else parsed(path, values)
 
@@ -263,16 +275,3 @@ def record(folder: Path, proof: Proof, answers: bytes | None = None) -> None:
     finally:
         for draft in drafts.values():
             draft.unlink(missing_ok=True)
-
-
-def check_report(path: Path) -> None:
-    """Raise InputError if a report would lie in a bundle, replace a checkpoint, or cannot be written."""
-    if not path.parent.is_dir():
-        raise InputError(f"{path.parent} is not a folder, so the report cannot be written there")
-    beside = path.parent.resolve()
-    if any((folder / MANIFEST).is_file() for folder in (beside, *beside.parents)):
-        raise InputError(f"report '{path}' would be inside a bundle, and change it; write it elsewhere")
-    if path.exists() and (beside / "config.json").is_file():
-        raise InputError(f"report '{path}' would replace a file of a checkpoint; write it elsewhere")
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, so the report cannot be written there")

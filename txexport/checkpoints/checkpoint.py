@@ -21,6 +21,7 @@ from txexport.checkpoints.stored import CHUNK, SIZES, Stored, reading
 from txexport.checkpoints.wrappers import unwrapped
 from txexport.errors import CheckpointError
 from txexport.formats.blocks import Blocks
+from txexport.support.near_names import near_paths
 from txexport.support.paths import (
     ALPHABET,
     CHAT_TEMPLATES,
@@ -73,10 +74,8 @@ class Checkpoint:
             self.tensors |= self.gguf.tensors
             return
         if not self.folder.is_dir():
-            raise CheckpointError(
-                f"{source} is not a folder; expected a downloaded checkpoint with config.json and "
-                "weights, or a GGUF file"
-            )
+            expected = "expected a downloaded checkpoint with config.json and weights, or a GGUF file"
+            raise CheckpointError(f"{source} is not a folder{near_paths(self.folder, otherwise=expected)}")
         self.companions()  # links out of the folder are refused before anything is read
         self.config_file = self.folder / "config.json"
         self.config = read_json(self.config_file)
@@ -251,8 +250,12 @@ def read_header(file: Path) -> dict[str, Stored]:
             length = int.from_bytes(head, "little")
             if head == b"version ":
                 raise ValueError("it is a pointer of Git LFS, not the weights; run git lfs pull")
-            if not 0 < length <= min(size - 8, MOST_HEADER):
-                raise ValueError(f"{size} bytes cannot hold a header of {length}")
+            if not size:
+                raise ValueError("it is empty; copy it again")
+            if not 0 < length <= MOST_HEADER:
+                raise ValueError("it begins as no such file does: it is of another kind, or damaged")
+            if length > size - 8:
+                raise ValueError(f"it ends within its header: {size:,} bytes; copy it again")
             header = json.loads(stream.read(length), object_pairs_hook=_distinct)
         if not isinstance(header, dict):
             raise ValueError(f"its header is a {type(header).__name__}, expected an object")

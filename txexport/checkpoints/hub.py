@@ -14,6 +14,7 @@ from txexport.checkpoints.checkpoint import COMPANIONS, READERS, Checkpoint
 from txexport.checkpoints.colbert import METADATA
 from txexport.checkpoints.language import adapter_of
 from txexport.errors import CheckpointError, first_line, needed_for
+from txexport.support.near_names import near_paths
 from txexport.support.paths import ALPHABET, CHAT_TEMPLATES, OF_LANGUAGE_MODEL
 
 NAME = re.compile(r"(?P<name>[\w-][\w.-]*/[\w.-]+)(?:@(?P<revision>[\w./-]+))?")
@@ -66,9 +67,10 @@ def _named(source: str | Path) -> tuple[str, str] | None:
     if named is None or path.exists():
         return None
     if Path(path.parts[0]).exists():
+        expected = "expected a folder, or a name from another working directory"
         raise CheckpointError(
             f"{source} is not a folder, and not a name on a model hub, since there is a "
-            f"'{path.parts[0]}' here; expected a folder, or a name from another working directory"
+            f"'{path.parts[0]}' here{near_paths(path, otherwise=expected)}"
         )
     return named["name"], named["revision"] or MAIN
 

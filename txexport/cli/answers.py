@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from txexport.runtime import Model
 
 SKIPPED = "txexport.skipped"  # key in a context's meta: --on-error skip skipped inputs
+NOTHING = "txexport.nothing"  # the same: the method's answer to no inputs
 
 Answered = tuple[Input, Any]  # an input, and its answer or the error
 Ask = Callable[..., Sequence]
@@ -60,9 +61,10 @@ class Answers:
         If the method has several arguments per input, each input is a tuple, and the method receives one list
         per argument. Options that are None are left to the method's default.
         """
-        call, row = getattr(self.load(), method), METHODS[method]
+        row = METHODS[method]
         if row.inputs == ("text",):
-            _note_files(inputs.values)
+            check_texts(inputs.values)
+        call = getattr(self.load(), method)
         chosen = {name: value for name, value in options.items() if value is not None}
 
         def ask(values: Sequence, first: int = 0, **progress: Any) -> Sequence:
@@ -80,7 +82,7 @@ class Answers:
         wrong options raise an error before any input is read. An input that cannot be answered raises
         InputError after the answers before it, or is reported and skipped.
         """
-        ask([])
+        click.get_current_context().meta[NOTHING] = ask([])
         bad = done = 0
         with _bar(inputs) as advance:
             while window := list(islice(entries, self.window)):
@@ -127,12 +129,19 @@ class Answers:
                 Console(highlight=False).print(answer_table(good, inputs, answers))
 
 
-def _note_files(texts: Sequence[Any]) -> None:
-    """Note a text that is the name of a file, which is not read."""
-    for text in texts:
-        if isinstance(text, str) and text and os.path.isfile(text):
-            click.echo(line(f"note: {text} is read as a text; --file reads each line of a file"), err=True)
-            return
+def check_texts(texts: Sequence[Any]) -> None:
+    """Note a text that is the name of a file, which is not read.
+
+    Raises UsageError where there are several, and all are, as a shell makes them of *.txt.
+    """
+    files = [text for text in texts if isinstance(text, str) and text and os.path.isfile(text)]
+    if len(files) == len(texts) > 1:
+        raise click.UsageError(
+            f"the {len(files):,} texts are names of files, such as {files[0]}; --file reads the texts of a "
+            "file, one on each line"
+        )
+    if files:
+        click.echo(line(f"note: {files[0]} is read as a text; --file reads each line of a file"), err=True)
 
 
 def skipped(one: Input, error: Exception) -> dict[str, Any]:

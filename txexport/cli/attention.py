@@ -44,8 +44,11 @@ def attention(
     The bundle must have been exported with --outputs attentions. Prints a table of each token's strongest
     keys, averaged over layers and heads. --json and --html give the weights of every layer and head.
     """
+    from txexport.bundle import check_output
     from txexport.runtime import load
 
+    if html is not None:
+        check_output(html)
     model = load(out, **load_options)
     item = text if pair is None else (text, pair)
     maps = model.attention(item, target, src_lang=src_lang, tgt_lang=tgt_lang, truncate=truncate)

@@ -45,13 +45,13 @@ def attest(
     """
     from rich.text import Text
 
-    from txexport.bundle import check_report
+    from txexport.bundle import check_output
     from txexport.cli.console import Console
     from txexport.verification import attest as run
     from txexport.verification.environment import quiet_references
     from txexport.verification.result import exit_code_of
 
-    check_report(output)
+    check_output(output)
     with quiet_references(), Console(stderr=True).status("attesting") as status:
 
         def show(case: str) -> None:

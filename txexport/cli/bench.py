@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from txexport.cli.options import bundle, texts_file
+from txexport.cli.options import bundle, plot_file, texts_file
 from txexport.support.paths import write_text
 from txexport.support.printable import line
 
@@ -41,9 +41,7 @@ from txexport.support.printable import line
     show_default=True,
     help="Number of generated tokens.",
 )
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw the results, as .svg."
-)
+@plot_file
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def bench(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
     """Find the engine, dtype, precision and threads that run BUNDLE fastest, with accurate answers.
@@ -57,8 +55,6 @@ def bench(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
     from txexport.benchmark import bench as run
     from txexport.cli.console import Console
 
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise click.BadParameter(f"'{plot}' does not end in .svg", param_hint="--plot")
     with Console(stderr=True).status("loading") as status:
         result = run(out, **options, progress=lambda step: status.update(Text(line(step))))
     if plot is not None:

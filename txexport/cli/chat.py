@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from txexport.bundle import check_output
 from txexport.cli import inputs, options
 from txexport.cli.generate import search_options
 from txexport.errors import InputError, TxexportError
@@ -93,7 +94,7 @@ class Chat:
         from txexport.runtime.preprocessing.opened_images import opened
 
         if not self.model.bundle.reads_images:
-            raise InputError(f"{self.model} reads no images")
+            raise InputError(f"{_named(self.model)} reads no images")
         if not path:
             raise InputError("/image needs the path of an image file")
         file = str(Path(path).expanduser())
@@ -105,7 +106,7 @@ class Chat:
         from txexport.runtime.generation.pictures import prompts_of
 
         if not self.model.bundle.reads_sounds:
-            raise InputError(f"{self.model} reads no sounds")
+            raise InputError(f"{_named(self.model)} reads no sounds")
         if not path:
             raise InputError("/audio needs the path of a sound file")
         file = str(Path(path).expanduser())
@@ -123,17 +124,38 @@ class Chat:
         self.messages = [self._message("system", text), *others] if text else others
 
     def save(self, path: str) -> None:
-        """Write the conversation to a file, as JSON. Raises InputError without a path."""
+        """Write the conversation to a file, as JSON, in place of an earlier one.
+
+        Raises InputError without a path, and for any other file.
+        """
         if not path:
             raise InputError("/save needs the path of a file")
+        file = Path(path).expanduser()
+        check_output(file)
+        if file.is_file() and file.stat().st_size and not _is_conversation(file):
+            raise InputError(f"{file} exists and holds no conversation; /save to another file")
         text = json.dumps({"messages": self.messages}, ensure_ascii=False, indent=2)
-        write_text(Path(path).expanduser(), text + "\n")
+        write_text(file, text + "\n")
 
     def help(self, _: str) -> None:
         """List the commands."""
         for name, command in COMMANDS.items():
             usage = f"/{name} {command.argument}".strip()
             click.echo(f"{usage:14} {command.meaning}", err=True)
+
+
+def _named(model: "Model") -> str:
+    """The model's folder and type, for messages."""
+    return f"{model.folder} ({model.manifest.model_type})"
+
+
+def _is_conversation(file: Path) -> bool:
+    """Return whether a file is one that /save wrote."""
+    try:
+        value = json.loads(file.read_bytes())
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and value.keys() == {"messages"}
 
 
 @dataclass(frozen=True)
@@ -201,7 +223,7 @@ def chat(
         for text in _piped():
             conversation.read(text)
         return
-    click.echo(f"{model}: /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", err=True)
+    click.echo(f"{_named(model)}: /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.", err=True)
     for text in _typed():
         try:
             conversation.read(text)
@@ -220,7 +242,7 @@ def _prepare(model: "Model", max_new_tokens: int | None) -> None:
     if not model.bundle.reads_sounds:  # which has a template of its own
         check_template(model.folder)
     if model.bundle.is_encoder_decoder:
-        raise InputError(f"{model} does not converse: it has an encoder; use generate")
+        raise InputError(f"{_named(model)} does not converse: it has an encoder; use generate")
     config = model.generation_config
     if max_new_tokens is None and (config.max_new_tokens, config.max_length) == (None, None):
         max_new_tokens = NEW_TOKENS

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from txexport.cli.options import bundle, device, texts_file
+from txexport.cli.options import bundle, device, plot_file, texts_file
 from txexport.support.paths import write_text
 from txexport.support.printable import line
 
@@ -24,9 +24,7 @@ from txexport.support.printable import line
     show_default=True,
     help="Number of generated tokens.",
 )
-@click.option(
-    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Also draw the results, as .svg."
-)
+@plot_file
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @device
 def compare_dtypes(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
@@ -41,8 +39,6 @@ def compare_dtypes(out: Path, plot: Path | None, as_json: bool, **options: Any) 
     from txexport.cli.console import Console
     from txexport.dtype_comparison import compare_dtypes as run
 
-    if plot is not None and plot.suffix.lower() != ".svg":
-        raise click.BadParameter(f"'{plot}' does not end in .svg", param_hint="--plot")
     with Console(stderr=True).status("loading") as status:
         result = run(out, **options, progress=lambda step: status.update(Text(line(step))))
     if plot is not None:

@@ -15,7 +15,10 @@ from txexport.bundle import read_any
 from txexport.checkpoints.hub import check_local
 from txexport.cli import options
 from txexport.cli.traced import traced_summary
+from txexport.formats import check_known
+from txexport.support.aliases import dtype_named
 
+PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")  # either has the settings of files
 samples = click.option(
     "--texts",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -25,8 +28,8 @@ samples = click.option(
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("source", type=options.Folder())
+@click.argument("out", type=options.Folder())
 @options.adapter("PEFT LoRA adapter to merge: a folder, or org/name on a model hub.")
 @options.task(
     "Task of the model, also by the names of pipelines, such as ner; `txexport families` lists them.",
@@ -136,8 +139,10 @@ def export(
     **options: Any,
 ) -> None:
     """Export the checkpoint SOURCE to ONNX, as the bundle folder OUT."""
-    check_local(source)  # before the slow imports
-    from txexport.bundle import reads_tokens
+    for name in _listed(dtypes) or ():  # before the slow imports, as the checkpoint
+        check_known(dtype_named(name))
+    check_local(source)
+    from txexport.bundle import reads_media, reads_tokens
     from txexport.exporter import export as run
 
     if traced:
@@ -151,6 +156,9 @@ def export(
             "the checkpoint has no tokenizer.json and no vocabulary that can be converted; "
             "the bundle reads token ids only"
         )
+        click.echo(f"warning: {message}", err=True)
+    if reads_media(manifest.graphs) and not any((out / name).is_file() for name in PREPROCESSORS):
+        message = f"the checkpoint has no {PREPROCESSORS[0]}; the bundle reads arrays only, no files"
         click.echo(f"warning: {message}", err=True)
     if manifest.limited is not None:
         click.echo(f"note: {manifest.limited}", err=True)
@@ -207,6 +215,7 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
 def quantize(out: Path, dtype: str, as_json: bool, **options: Any) -> None:
     """Add a number format to BUNDLE."""
     read_any(out)  # before the slow imports
+    check_known(dtype_named(dtype))
     from txexport.exporter import quantize as run
 
     click.echo(_summary(out, _written(run, out, dtype, **options), as_json))

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from txexport.cli import inputs, options
-from txexport.cli.answers import Answered, Answers, skipped
+from txexport.cli.answers import Answered, Answers, check_texts, skipped
 from txexport.support.printable import line
 
 
@@ -139,6 +139,7 @@ def generate(
     """
     settings = {name: value for name, value in chosen.items() if value is not None} | others
     prompts = inputs.lines(texts, file)
+    check_texts(prompts.values)
     entries = iter(prompts)
     first = list(islice(entries, 2))
     model = answers.load()

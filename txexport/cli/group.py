@@ -11,12 +11,26 @@ import click
 
 from txexport.cli.answers import SKIPPED
 from txexport.errors import TxexportError, crashes, reason
+from txexport.support.near_names import did_you_mean
 from txexport.support.printable import line
 from txexport.tasks import METHODS
 
 SENTENCE = 200  # characters of a first sentence, which is not cut
 TEXTS = "Run on texts"
 RUNS = {"image": "Run on images", "sound": "Run on sound"}  # sections by the first input of a method
+OTHER_NAMES = {  # what users call it -> the command
+    **dict.fromkeys(("complete", "prompt", "summarize", "translate", "translation"), "generate"),
+    **dict.fromkeys(("asr", "speech", "listen"), "transcribe"),
+    **dict.fromkeys(("caption", "ocr"), "image-to-text"),
+    **dict.fromkeys(("convert", "onnx"), "export"),
+    **dict.fromkeys(("encode", "embeddings"), "embed"),
+    **dict.fromkeys(("check", "test", "validate"), "verify"),
+    "ner": "tag",
+    "qa": "answer",
+    "list": "families",
+    "benchmark": "bench",
+    "quantise": "quantize",
+}
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Make": ("export", "quantize"),
     "Prove": ("verify", "attest", "compare", "compare-dtypes"),
@@ -53,6 +67,24 @@ class Commands(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """The command `name`; underscores may replace hyphens, as in the method's name."""
         return super().get_command(context, name.replace("_", "-"))
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with the commands that another name may stand for. Raises UsageError."""
+        name = arguments[0]
+        if self.get_command(context, name) is None and not name.startswith("-"):
+            raise click.UsageError(f"No such command '{name}'{self._near(name)}", context)
+        return super().resolve_command(context, arguments)
+
+    def _near(self, name: str) -> str:
+        """A question with the commands that begin with `name`, do what it says, or are spelled alike."""
+        begin = [one for one in self.list_commands(click.Context(self)) if one.startswith(name)]
+        if begin and len(name) > 1:
+            return f"; did you mean {' or '.join(begin[:3])}?"
+        if name.lower() in OTHER_NAMES:
+            return f"; did you mean {OTHER_NAMES[name.lower()]}?"
+        return did_you_mean(name, self.commands)
 
     def make_context(self, *arguments: Any, **options: Any) -> click.Context:
         """The context of the options before a command."""
@@ -93,11 +125,21 @@ class Commands(click.Group):
         sys.exit(2)
 
 
+def _message(error: click.ClickException) -> str:
+    """Click's message; of options that it suggests for one, those whose names without hyphens are alike."""
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message().rstrip(".")
+    name = error.option_name.lstrip("-")
+    near = [one for one in error.possibilities or () if did_you_mean(name, [one.lstrip("-")])]
+    question = f"; did you mean {' or '.join(near)}?" if near else ""
+    return f"No such option '{error.option_name}'{question}"
+
+
 def _refuse(error: click.ClickException) -> NoReturn:
     """Print the usage error with a reference to --help, and exit with code 2."""
     context = getattr(error, "ctx", None)
     advice = f"; see {context.command_path} --help" if context is not None else ""
-    click.echo(line(f"error: {error.format_message().rstrip('.')}{advice}"), err=True)
+    click.echo(line(f"error: {_message(error)}{advice}"), err=True)
     sys.exit(2)
 
 

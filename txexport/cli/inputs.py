@@ -32,7 +32,7 @@ class Inputs:
         self.stream: IO[bytes] | None = None
         if file is not None:
             if file.is_dir():
-                raise InputError(f"{file} is a folder; --file reads a file with one input per line")
+                raise InputError(f"{file} is a folder; --file needs a file with one input on each line")
             self.stream = sys.stdin.buffer if str(file) == "-" else file.open("rb")
 
     @property

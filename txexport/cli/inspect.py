@@ -13,7 +13,7 @@ from txexport.support.paths import write_text
 
 
 @click.command()
-@click.argument("path", metavar="FOLDER", type=click.Path(path_type=Path))
+@click.argument("path", metavar="FOLDER", type=options.Folder())
 @options.task("Task of a checkpoint, as in export.")
 @options.model_type
 @click.option(
@@ -45,7 +45,7 @@ def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> Non
     Architecture, parameters, operations and memory; for a bundle also graphs, operators, functions, files,
     and the last result of verify.
     """
-    from txexport.bundle import check_report, is_traced, read_any
+    from txexport.bundle import check_output, is_traced, read_any
     from txexport.inspection import inspect as run
 
     if is_traced(path):
@@ -55,7 +55,7 @@ def inspect(path: Path, as_json: bool, html: Path | None, **options: Any) -> Non
         click.echo(json.dumps(asdict(manifest)) if as_json else traced_details(path, manifest))
         return
     if html is not None:
-        check_report(html)
+        check_output(html)
     result = run(path, **options)
     if html is not None:
         from txexport.inspection.page import render as page

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from txexport.bundle import check_output
 from txexport.cli.answers import Answers
 from txexport.tasks import TASKS
 
@@ -16,9 +17,22 @@ TEXTS, IMAGES, GENERATED = 1024, 128, 128  # inputs in a window; more would hard
 TOP_K = click.IntRange(min=1)
 
 
+class Folder(click.Path):
+    """A path that is not empty; an empty one would be the current folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """The path. Raises BadParameter for an empty one."""
+        if value == "":
+            self.fail("it is empty, expected a folder", parameter, context)
+        return super().convert(value, parameter, context)
+
+
 def bundle(command: Callable) -> Callable:
     """The argument BUNDLE."""
-    return click.argument("out", metavar="BUNDLE", type=click.Path(path_type=Path))(command)
+    return click.argument("out", metavar="BUNDLE", type=Folder())(command)
 
 
 def model_type(command: Callable) -> Callable:
@@ -83,6 +97,24 @@ def texts_file(command: Callable) -> Callable:
     )(command)
 
 
+def plot_file(command: Callable) -> Callable:
+    """--plot, the file of a drawing."""
+
+    def check(_context: click.Context, _option: click.Parameter, file: Path | None) -> Path | None:
+        if file is not None and file.suffix.lower() != ".svg":
+            raise click.BadParameter(f"'{file}' does not end in .svg")
+        if file is not None:
+            check_output(file)
+        return file
+
+    return click.option(
+        "--plot",
+        type=click.Path(path_type=Path, dir_okay=False),
+        callback=check,
+        help="Also draw the results, as .svg.",
+    )(command)
+
+
 def device(command: Callable) -> Callable:
     """--engine, --precision, --device and --threads."""
     command = click.option(
@@ -141,7 +173,9 @@ def answers(window: int) -> Callable[[Callable], Callable]:
         def run(**options: Any) -> None:
             read = [options.get("file"), *(options["texts"] if _reads_files() else ())]
             for name in ("output", "draw"):
-                refuse_input(f"--{name}", options.get(name), read)
+                if options.get(name) is not None:
+                    refuse_input(f"--{name}", options[name], read)
+                    check_output(options[name], folder=True)
             shared = {field.name: options.pop(field.name) for field in fields(Answers)}
             command(Answers(**shared), **options)
 

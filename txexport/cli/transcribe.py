@@ -86,10 +86,10 @@ class Style:
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
-    help="Write to this file; for several sounds, to files in this folder. A sound whose file exists is "
-    "skipped.",
+    help="Write to this file, which must not exist; for several sounds, to files in this folder, where a "
+    "sound whose file exists is skipped.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace existing transcripts in the folder.")
+@click.option("--overwrite", is_flag=True, help="Replace existing transcripts.")
 @click.option(
     "--raw",
     type=click.IntRange(1),
@@ -141,6 +141,7 @@ def transcribe(
     """
     chosen = {name: value for name, value in chosen.items() if value is not None} | others
     if file is None and list(texts) == ["-"]:
+        _check_new(output, overwrite)
         _stream(answers, Style.of(answers, form, timestamps, output), output, raw, chosen)
         return
     if raw is not None:
@@ -150,6 +151,7 @@ def transcribe(
     to_file = len(listed) == 1 and not folders and _is_file(output)
     if to_file:
         options.refuse_input("--output", output, [listed[0].path])
+        _check_new(output, overwrite)
     style = Style.of(answers, form, timestamps, output if to_file else None)
     if output is None:
         several = folders or len(listed) > 1
@@ -171,6 +173,12 @@ def transcribe(
 def _is_file(output: Path | None) -> bool:
     """Return whether the result of a single sound is a file, rather than a folder of files."""
     return output is not None and output.suffix != "" and not output.is_dir()
+
+
+def _check_new(output: Path | None, overwrite: bool) -> None:
+    """Raise UsageError for a file with content, which the transcript would replace."""
+    if output is not None and not overwrite and output.is_file() and output.stat().st_size:
+        raise click.UsageError(f"--output {output} exists; --overwrite replaces it")
 
 
 def _is_left(name: str) -> bool:

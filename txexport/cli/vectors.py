@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from txexport.cli.answers import Answered, Answers
+from txexport.cli.answers import NOTHING, Answered, Answers
 from txexport.errors import InputError
 from txexport.support.replaced import replaced
 
@@ -54,23 +54,23 @@ def _print_similarities(kind: str, windows: Iterator[list[Answered]]) -> None:
 
 def _write(windows: Iterator[list[Answered]], output: Path) -> None:
     """Write a float32 array (N,W) with a row for each input, NaN for skipped ones."""
-    rows, width, early = 0, 0, 0  # `early` rows were skipped before the width was known
+    rows = 0
     with replaced(output) as stream:
         stream.write(b"\0" * HEADER)
         for window in windows:
             for _, vector in window:
-                if isinstance(vector, Exception):
-                    early += not width
-                    row = np.full(width, np.nan, "<f4")
-                else:
-                    row = np.asarray(vector, "<f4")
-                    if not width:
-                        width = len(row)
-                        stream.write(np.full(early * width, np.nan, "<f4").tobytes())
+                skipped = isinstance(vector, Exception)
+                row = np.full(_width(), np.nan, "<f4") if skipped else np.asarray(vector, "<f4")
                 stream.write(row.tobytes())
                 rows += 1
         stream.seek(0)
-        stream.write(_header((rows, width)))
+        stream.write(_header((rows, _width())))
+
+
+def _width() -> int:
+    """The width of a vector, known from the first window on, and where there was no input."""
+    width: int = click.get_current_context().meta[NOTHING].shape[1]
+    return width
 
 
 def _header(shape: Sequence[int]) -> bytes:

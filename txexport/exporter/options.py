@@ -10,7 +10,7 @@ from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import OUTPUTS, Contract, roles
 from txexport.errors import InputError, UnsupportedError, shown
 from txexport.exporter.bundle_plan import HUB_OPSET
-from txexport.formats import DTYPES
+from txexport.formats import DTYPES, check_known
 from txexport.spec import Cache
 from txexport.tasks import Task
 
@@ -62,8 +62,7 @@ def resolved_options(task: Task, options: ExportOptions) -> ExportOptions:
 def check_dtypes(names: list[str], opset: int) -> list[str]:
     """Return `names`. Raises InputError for a dtype that is unknown, repeated or not in that opset."""
     for name in names:
-        if name not in DTYPES:
-            raise InputError(f"dtype {shown(name)} is not known; expected one of {', '.join(DTYPES)}")
+        check_known(name)
         if opset < DTYPES[name].opset:
             raise InputError(f"dtype {name} needs opset {DTYPES[name].opset} or newer, not {opset}")
     if not names or len(set(names)) != len(names):

@@ -35,7 +35,7 @@ from txexport.checkpoints import weight_resolution
 from txexport.checkpoints.checkpoint import Checkpoint, read_json
 from txexport.checkpoints.colbert import is_colbert
 from txexport.checkpoints.weight_resolution import Weight
-from txexport.errors import CheckpointError, InputError, UnsupportedError
+from txexport.errors import CheckpointError, InputError, SpecError, UnsupportedError
 from txexport.families._config import Config, Room, TensorNames
 from txexport.families._rope import promised
 from txexport.families._unknown import advice
@@ -263,6 +263,8 @@ def _spec(family: ModuleType, config: Config, task: str, names: TensorNames) -> 
     """
     try:
         spec = family.spec(config, task, names)
+    except SpecError as error:
+        raise config.refused(error) from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"{config.path} describes no model: {error!r}") from error
     layers = sum(

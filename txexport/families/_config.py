@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import CheckpointError, UnsupportedError
+from txexport.errors import CheckpointError, SpecError, UnsupportedError
 from txexport.spec import Activation
 
 T = TypeVar("T")
@@ -93,6 +93,11 @@ class Config:
             wanted = kind.__name__ if isinstance(kind, type) else "number"
             raise CheckpointError(f"{self.path}: '{key}' is {shortened(value)}, expected {wanted}")
         return value
+
+    def refused(self, error: SpecError) -> CheckpointError:
+        """The error of a spec of these values; where config.json has the name, without the spec's."""
+        _, _, message = str(error).partition("Spec: ")
+        return CheckpointError(f"{self.path}: {message if message.split(' ')[0] in self.values else error}")
 
     def integer(self, key: str, default: int | None = None) -> int:
         """A 32-bit integer."""

@@ -148,6 +148,8 @@ def longest(config: Config, default: int | None = None) -> int:
     """
     values, kind = scaling(config)
     most = config.integer("max_position_embeddings", default)
+    if most < 1:
+        raise CheckpointError(f"{config.path}: 'max_position_embeddings' is {most}, expected at least 1")
     if _is_switched(values, kind):
         return min(most, _original_length(values, config))
     if kind == "yarn":

@@ -15,6 +15,7 @@ from txexport.formats.dtypes import (
     STORED,
     STORED_FAST,
     Dtype,
+    check_known,
 )
 from txexport.formats.float32 import FLOAT, FLOAT32, FLOAT32_IN_OUT
 from txexport.formats.int4 import Int4
@@ -59,6 +60,7 @@ __all__ = [
     "Use",
     "Value",
     "Values",
+    "check_known",
     "decoded",
     "kept",
     "nbytes",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from txexport.errors import InputError, shown
 from txexport.formats.float16 import (
     BFLOAT16_IN_OUT,
     BFLOAT16_ROWS,
@@ -147,3 +148,9 @@ COMPUTED = {
         computes="FLOAT16",
     )
 }
+
+
+def check_known(name: str) -> None:
+    """Raise InputError for a dtype that is not one of DTYPES."""
+    if name not in DTYPES:
+        raise InputError(f"dtype {shown(name)} is not known; expected one of {', '.join(DTYPES)}")

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from txexport.errors import TxexportError
@@ -28,6 +28,7 @@ from txexport.server.refusals import RefusedError, refusal_of
 from txexport.server.responses import responses
 from txexport.server.served import Limits, Served, find
 from txexport.server.transcriptions import transcriptions, translations
+from txexport.support.near_names import did_you_mean
 from txexport.support.printable import line
 
 LOG = logging.getLogger("txexport.serve")
@@ -136,8 +137,20 @@ async def refuse(request: Request, error: Exception) -> Response:
 async def no_such(request: Request, error: Exception) -> Response:
     """Answer with an error of the framework, such as an unknown path."""
     assert isinstance(error, HTTPException)
-    message = f"{request.method} {request.url.path} is not served; see GET /docs"
-    return RefusedError(message, error.status_code).response()
+    path, allowed = request.url.path, (error.headers or {}).get("Allow", "")
+    hint = f"; send {' or '.join(sorted(allowed.split(', ')))}" if allowed else _near(request.app, path)
+    refusal = RefusedError(f"{request.method} {path} is not served{hint}; see GET /docs", error.status_code)
+    refusal.headers = dict(error.headers or {})
+    return refusal.response()
+
+
+def _near(app: Starlette, path: str) -> str:
+    """A question with the paths that a client may have meant: that of /v1, or similar ones."""
+    scope = {"type": "http", "method": "GET", "path": f"/v1{path}"}
+    if any(route.matches(scope)[0] != Match.NONE for route in app.routes):
+        return f"; did you mean /v1{path}?"
+    paths = [route.path for route in app.routes if isinstance(route, Route) and "{" not in route.path]
+    return did_you_mean(path, paths, cutoff=0.8)
 
 
 async def gone(request: Request, error: Exception) -> Response:

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from txexport.server.refusals import RefusedError, as_json, full
+from txexport.support.near_names import did_you_mean
 
 UPLOAD = 30.0  # seconds that a body may take to arrive
 LARGE = 2**16  # bytes; larger bodies are parsed and tokenized one at a time
@@ -114,7 +115,8 @@ def fitted(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
     values = {name: value for name, value in body.items() if value is not None}
     for name, value in values.items():
         if name not in fields:
-            raise RefusedError(f"no field {as_json(name)}; expected some of {', '.join(fields)}", param=name)
+            hint = did_you_mean(name, fields, otherwise=f"expected some of {', '.join(fields)}")
+            raise RefusedError(f"no field {as_json(name)}{hint}", param=name)
         if not _is_unicode(value):
             raise RefusedError(f"{name} is not valid Unicode: {as_json(value)}", param=name)
         if not fits(value, fields[name]):

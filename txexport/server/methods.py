@@ -24,6 +24,7 @@ from txexport.server.refusals import RefusedError, as_json, naming, temporary_fo
 from txexport.server.served import Limits, Served, find
 from txexport.server.streams import answered
 from txexport.server.texts import check_together, groups
+from txexport.support.near_names import did_you_mean
 from txexport.tasks import METHODS as RECORDS
 
 METHODS = sorted(name for name, record in RECORDS.items() if record.endpoint is None)
@@ -52,7 +53,10 @@ async def task(request: Request) -> Response:
     method = request.path_params["method"]
     if method not in METHODS:
         record = RECORDS.get(method)
-        other = f"; expected {', '.join(METHODS)}" if record is None else f"; see POST {record.endpoint}"
+        if record is None:
+            other = did_you_mean(method, METHODS, otherwise=f"expected {', '.join(METHODS)}")
+        else:
+            other = f"; see POST {record.endpoint}"
         raise RefusedError(f"no task {as_json(method)}{other}", 404)
     fields = fields_of(method)
     has_files = not fields.keys().isdisjoint((*FILES, PAGES))

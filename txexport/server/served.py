@@ -97,10 +97,13 @@ class Served:
 
 
 def named(bundle: str | Path) -> tuple[str, Path]:
-    """The name and the folder of NAME=FOLDER, or of a folder alone."""
+    """The name and the folder of NAME=FOLDER, or of a folder alone. Raises InputError for a name with /."""
     name, equals, folder = str(bundle).partition("=")
     if equals and name and "/" not in name:
         return name, Path(folder)
+    if equals and "/" in name and not Path(bundle).exists() and Path(folder).is_dir():
+        expected = f"expected NAME=FOLDER, such as {name.rpartition('/')[2] or 'name'}={folder}"
+        raise InputError(f"{bundle}: the name of a bundle has no /; {expected}")
     return Path(bundle).resolve().name, Path(bundle)
 
 

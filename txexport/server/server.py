@@ -89,7 +89,7 @@ def serve(arguments: ServeArguments) -> None:
 
     Raises the errors of `load`, and with `verify` NotEqualError for a bundle that differs and the errors of
     `verify_here`; InputError for no bundle, for two bundles of one name, for a key that is blank or not valid
-    in a header, for an origin in another form, and for a port in use.
+    in a header, for an origin in another form, for no time to answer in, and for a port in use.
     """
     if not arguments.bundles:
         raise InputError(f"bundles is {shown(arguments.bundles)}, expected at least one bundle's folder")
@@ -101,6 +101,8 @@ def serve(arguments: ServeArguments) -> None:
             raise InputError(
                 f"cors has {shown(origin)}, expected an origin such as https://example.com, or *"
             )
+    if not arguments.timeout > 0:  # NaN included
+        raise InputError(f"timeout is {arguments.timeout:g}, expected seconds, more than 0")
     with listening(arguments.host, arguments.port) as sockets:  # before bundles load, which may take minutes
         served = arguments.open_all()
         try:

@@ -23,15 +23,15 @@ Functions = Sequence[Mapping[str, Any]]
 def functions_of(tools: Sequence[Mapping[str, Any]]) -> Functions:
     """The functions of a request that have a name. Raises RefusedError for a function without one.
 
-    A template may know tools of other forms.
+    A template may know tools of other types.
     """
     functions = []
     for tool in tools:
         function = tool.get("function")
         if isinstance(function, Mapping) and isinstance(function.get("name"), str):
             functions.append(function)
-        elif not tool or tool.get("type") == "function":
-            raise RefusedError(f"a function in tools has no name, expected {TOOL}", param="tools")
+        elif tool.get("type") in (None, "function"):
+            raise RefusedError(f"tools has {as_json(tool)}, expected {TOOL}", param="tools")
     return functions
 
 

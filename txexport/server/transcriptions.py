@@ -11,6 +11,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import Response
 
+from txexport.errors import shown
 from txexport.runtime.preprocessing.sound_files import duration
 from txexport.runtime.tasks import speech_recognition
 from txexport.runtime.tasks.transcript import Transcript, joined
@@ -24,6 +25,7 @@ from txexport.server.streams import Deadline, Events, answered, while_there
 from txexport.server.thread_steps import ThreadSteps
 from txexport.server.transcript_answers import events, granularities, response
 
+FORM = "multipart/form-data"
 LONGEST = 24 * 3600.0  # seconds of a sound; a small file may be compressed silence of days
 TRANSLATIONS: dict[str, Schema] = {
     **MODEL,
@@ -201,6 +203,10 @@ async def _streamed(
 async def _form(request: Request, most: int, fields: Mapping[str, Schema]) -> tuple[bytes, dict[str, Any]]:
     """The file of a form, and its other fields by the types of `fields`. Raises RefusedError."""
     body, headers = await read_bytes(request, most), Headers(scope=request.scope)
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != FORM:
+        sent = f"the body is {shown(kind, str)}" if kind else "the request has no Content-Type"
+        raise RefusedError(f"{sent}, expected {FORM} with the sound's bytes as the field file", param="file")
 
     async def stream() -> AsyncGenerator[bytes, None]:
         yield body

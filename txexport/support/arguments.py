@@ -23,6 +23,7 @@ NUMBERS: dict[type, tuple[type, ...]] = {
     int: (int, np.integer),
     float: (int, float, np.integer, np.floating),
 }
+PLURALS = {int: "whole numbers", float: "numbers", str: "texts", Path: "paths"}
 WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", Path: "a path"}
 
 
@@ -123,7 +124,9 @@ def _check_types(bound: inspect.BoundArguments, hints: Mapping[str, Any]) -> Non
 
 
 def _check_path(name: str, value: str | os.PathLike) -> None:
-    """Raise InputError for a path that file systems do not support."""
+    """Raise InputError for a path that is empty, or that file systems do not support."""
+    if not os.fspath(value):
+        raise InputError(f"{name} is empty, expected a path")
     if any(len(part) > LONGEST_NAME for part in Path(value).parts):
         raise InputError(f"{name} is {shown(value)}, expected names of at most {LONGEST_NAME} characters")
 
@@ -134,10 +137,10 @@ def is_whole(value: object, low: int, high: int | None = None) -> bool:
     return is_integer and low <= value and (high is None or value <= high)  # type: ignore[operator]
 
 
-def check_count(name: str, value: object) -> None:
-    """Raise InputError unless `value` is a whole number of at least 1."""
-    if not is_whole(value, 1):
-        raise InputError(f"{name} is {shown(value)}, expected a whole number of at least 1")
+def check_count(name: str, value: object, least: int = 1) -> None:
+    """Raise InputError unless `value` is a whole number of at least `least`."""
+    if not is_whole(value, least):
+        raise InputError(f"{name} is {shown(value)}, expected a whole number of at least {least}")
 
 
 def check_flag(name: str, value: object) -> None:
@@ -206,5 +209,15 @@ def _named(hint: Any) -> str:
     if origin is tuple:
         return f"({', '.join(map(_named, inner))})"
     if origin is not None and issubclass(origin, Sequence):
-        return f"a list of {_named(inner[0])}"
+        return f"a list of {_several(inner[0])}"
     return WORDS.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+def _several(hint: Any) -> str:
+    """The name of values of an annotation for messages."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(map(_several, inner)))
+    if origin is not None and origin is not tuple and issubclass(origin, Sequence):
+        return f"lists of {_several(inner[0])}"
+    return PLURALS.get(hint) or _named(hint)

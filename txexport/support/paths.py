@@ -16,6 +16,7 @@ ALPHABET = "alphabet.json"
 OF_LANGUAGE_MODEL = re.compile(rf"{LANGUAGE_MODEL}/(attrs\.json|unigrams\.txt|[^/.][^/]*\.(arpa|bin|binary))")
 FONT = "Arial.TTF"  # of questions that are drawn above images, by the name that transformers downloads
 BLOB = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")  # a file of the hub's cache
+URL = re.compile(r"https?:/", re.IGNORECASE)
 LONGEST_NAME = 200  # characters; file systems limit names to 255 bytes
 
 
@@ -27,6 +28,11 @@ def stays_inside(name: object) -> bool:
     return not (
         PureWindowsPath(name).anchor or ".." in parts or any(len(part) > LONGEST_NAME for part in parts)
     )
+
+
+def is_url(source: object) -> bool:
+    """Tell whether a path is an address on the web; Path removes one of the two slashes."""
+    return isinstance(source, str | os.PathLike) and URL.match(str(source)) is not None
 
 
 def links_out(path: Path, folder: Path) -> bool:
@@ -56,8 +62,9 @@ def writing(path: str | Path) -> Iterator[None]:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8. Raises OSError that names it."""
+    """Write a text file in UTF-8, in a folder that is made if missing. Raises OSError that names it."""
     with writing(path):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
 
 

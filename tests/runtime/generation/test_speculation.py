@@ -294,6 +294,10 @@ def test_what_followed_before_is_proposed(text, new, draft):
 BAD = [
     ({"assistant_model": "gpt2"}, "assistant_model is a str, expected a Model that txexport.load made"),
     ({**LOOKUP, "num_beams": 2}, "num_beams is 2, expected 1 with prompt_lookup_num_tokens"),
+    (
+        {"max_new_tokens": 10**20},
+        "max_new_tokens is 100000000000000000000, expected a whole number of at least 1, below 2^63",
+    ),
     ({"prompt_lookup_num_tokens": 0}, "prompt_lookup_num_tokens is 0, expected a whole number of at least 1"),
     (
         LOOKUP | {"max_matching_ngram_size": 65},

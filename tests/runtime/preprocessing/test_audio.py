@@ -493,6 +493,9 @@ def damaged(folder):
     whole = (folder / "whole.wav").read_bytes()
     (folder / "half.wav").write_bytes(whole[:1001])
     (folder / "head.wav").write_bytes(whole[:20])
+    (folder / "empty.wav").touch()
+    (folder / "page.wav").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(40))
+    (folder / "nine.mp3").write_bytes(b"ID3456789")
     (folder / "text.wav").write_text("no sound at all, but longer than a header")
     (folder / "float.wav").write_bytes(whole[:20] + struct.pack("<H", 3) + whole[22:])
     (folder / "still.wav").write_bytes(whole[:24] + bytes(4) + whole[28:])
@@ -505,10 +508,16 @@ def damaged(folder):
         ("half.wav", "half.wav is cut short: 957 of 2000 bytes"),
         ("head.wav", "head.wav is not a PCM WAV file: it ends too soon; convert it"),
         ("text.wav", "text.wav is not a PCM WAV file: file does not start with RIFF id; convert it"),
+        ("empty.wav", "sound .*empty.wav is empty; copy it again$"),
+        ("page.wav", r"sound .*page.wav is a picture \(PNG\); expected the file of a sound$"),
+        ("nine.mp3", "sound .*nine.mp3 has 9 bytes, too few for a sound; copy it again$"),
         ("float.wav", "float.wav is not a PCM WAV file: unknown format: 3; convert it"),
         ("still.wav", "a rate is 0, expected a whole number of Hz, from 1000 to 384000"),
         ("gone.wav", "gone.wav cannot be read: .*No such file"),
         (np.zeros(5, np.int16), r"a sound is int16 \(5,\), expected floats \(N,\) between -1 and 1"),
+        (None, r"^a sound is None, expected the path or the bytes of a file, or an array \(N,\) of floats"),
+        ([0.0, 0.5], r"^a sound is 0.0, expected .* between -1 and 1; a list is several sounds$"),
+        (np.full(5, 1e30), r"^a sound has samples up to 1e\+30, expected floats between -1 and 1$"),
         (np.zeros((2, 5)), r"a sound is float64 \(2, 5\), expected floats \(N,\)"),
         (np.zeros(0), "a sound has no samples; leave it out"),
         (np.array([0.1, np.nan]), "a sound has 1 of 2 samples that are not finite; correct it"),

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -454,7 +455,8 @@ def damaged(folder):
     [
         ("half.png", r"image .*half.png cannot be read: .*truncated"),
         ("text.png", r"image .*text.png cannot be read: it is in no format that Pillow knows"),
-        ("none.png", r"image .*none.png cannot be read: it is in no format that Pillow knows"),
+        ("none.png", r"image .*none.png cannot be read: it is empty"),
+        (b"", r"image of 0 bytes cannot be read: it is empty"),
         ("gone.png", r"image .*gone.png cannot be read: .*No such file"),
         (".", r"cannot be read: .*"),
         (np.zeros((4, 4, 3)), r"an image is float64 \(4, 4, 3\), expected uint8 \(H, W, 3\)"),
@@ -470,6 +472,13 @@ def test_what_is_no_image(given, said, tmp_path):
     with pytest.raises(InputError, match=said) as caught:
         Images(tmp_path).pixels(tmp_path / given if isinstance(given, str) else given)
     assert "\n" not in str(caught.value)
+
+
+def test_an_address_is_no_file(tmp_path):
+    judge("ViTImageProcessor", tmp_path)
+    for source in ("https://example.com/a.png", Path("HTTP://example.com/a.png")):
+        with pytest.raises(InputError, match="is an address on the web; download it, and give the file"):
+            Images(tmp_path).pixels(source)
 
 
 def test_a_pil_image_whose_file_is_cut_short(tmp_path):

@@ -620,6 +620,9 @@ def test_bundle_for_another_task_says_what_it_is_for(case_of):
 
 WRONG = [
     ("classify", ["the", 3], {}, "a text is int, expected str"),
+    ("classify", b"the", {}, "a text is bytes, expected str"),
+    ("classify", {"the", "cat"}, {}, "the inputs are a set, expected a list, whose order is known"),
+    ("classify", {"the": 1}, {}, "the inputs are a dict, expected a list, whose order is known"),
     ("classify", [("a", "b", "c")], {}, "a pair is 3 texts, expected 2"),
     ("classify", "the", {"top_k": 0}, "top_k is 0, expected a whole number of at least 1"),
     ("classify", "the", {"batch_tokens": 0}, "batch_tokens is 0, expected at least 1"),
@@ -653,7 +656,7 @@ def test_question_must_leave_room_for_its_context(case_of):
         model.answer("the cat " * 19, LONG)
     with pytest.raises(InputError, match="max_seq_len is 41, the model reads at most 40 tokens"):
         model.answer(QUESTION, LONG, max_seq_len=41)
-    with pytest.raises(InputError, match="windows share -1 tokens, expected 0 or more"):
+    with pytest.raises(InputError, match="doc_stride is -1, expected a whole number of at least 0"):
         model.answer(QUESTION, LONG, doc_stride=-1)
 
 

@@ -442,7 +442,7 @@ def test_what_cannot_be_compared_is_said_in_a_line(bundle_of, plain, exported, t
     bert, gpt2, bart = (bundle_of(name) for name in ("bert", "gpt2", "bart"))
     for a, b, said in (
         (plain, "nowhere", "nowhere is neither a file nor a folder, nor a function"),
-        (plain, tmp_path / "text.onnx", "text.onnx cannot be loaded"),
+        (plain, tmp_path / "text.onnx", "text.onnx cannot be loaded: it is no ONNX file, or it is damaged"),
         (plain, tmp_path / "empty", "a folder is compared with a folder or a bundle"),
         (bert, tmp_path / "empty", "has no model.onnx, nor encoder_model.onnx and decoder_model.onnx"),
         (tmp_path / "empty", tmp_path / "empty", "have no .onnx file of the same name"),

@@ -339,8 +339,7 @@ def test_command_writes_every_form_and_keeps_its_exit_codes(bundle_of, broken, t
     ("arguments", "said"),
     [
         (["--report", "report.pdf"], "report 'report.pdf' ends in '.pdf', expected one of .json, .md, .xml"),
-        (["--report", "nowhere/report.md"], "nowhere is not a folder"),
-        (["--json", "."], ". is a folder, so the report cannot be written there"),
+        (["--json", "."], ". is a folder, so no file can be written there; add the file's name"),
         (
             ["--case", "one tokens, then step"],
             "no case 'one tokens, then step'; did you mean 'one token, ",

@@ -153,7 +153,10 @@ def open_session(
                     capture = False
                     session = ort.InferenceSession(path, options, providers=providers(device))
         except Exception as error:  # ONNX Runtime's exceptions share no base class
-            raise BundleError(f"{path} cannot be loaded: {first_line(error)}") from None
+            message = first_line(error)
+            if "INVALID_PROTOBUF" in message:
+                message = "it is no ONNX file, or it is damaged"
+            raise BundleError(f"{path} cannot be loaded: {message}") from None
         session.disable_fallback()  # it would run on the CPU what a device refuses
         opened = OnnxRuntime(session, Captures(session) if capture else None)
         if profile is not None and profile.slow_products(session, opened.inputs):
@@ -255,9 +258,10 @@ def _known(device: str) -> str:
     """The name of a device as in `devices`. Raises InputError for a device that is not available."""
     name = device_name(device)
     if name not in devices():
-        needs = f"; {install('gpu')} brings one" if name == CUDA else ""
+        advice = {CUDA: f"; {install('gpu')} brings one", "gpu": f"; NVIDIA's GPUs are {CUDA}"}
         raise InputError(
-            f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}{needs}"
+            f"device '{device}' is not there; this ONNX Runtime has {', '.join(devices())}"
+            f"{advice.get(name, '')}"
         )
     return name
 

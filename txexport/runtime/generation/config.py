@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, shown, warn
 from txexport.runtime.generation.options import SEQUENCES, check_option, read_option
+from txexport.support.near_names import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -187,8 +187,9 @@ OTHER_NAMES = {  # names in other programming interfaces
 def _unknown(name: str) -> str:
     if name in UNSUPPORTED:
         return f"option '{name}' is not supported"
-    close = [OTHER_NAMES[name]] if name in OTHER_NAMES else get_close_matches(name, DEFAULTS, n=3)
-    return f"no option '{name}'" + (f"; did you mean {' or '.join(close)}?" if close else "")
+    if name in OTHER_NAMES:
+        return f"no option '{name}'; did you mean {OTHER_NAMES[name]}?"
+    return f"no option '{name}'{did_you_mean(name, DEFAULTS)}"
 
 
 def _check(config: GenerationConfig, explicit: Collection[str] = ()) -> None:

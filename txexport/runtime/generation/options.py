@@ -31,7 +31,10 @@ def check_option(name: str, value: Any) -> None:
 
 
 def _refused(name: str, value: Any) -> str:
-    return f"{name} is {shown(value)}, expected {RULES[name].expected}"
+    expected = RULES[name].expected
+    if isinstance(value, int) and value >= WHOLE_NUMBERS and expected.startswith("a whole number"):
+        expected = f"{expected}, below 2^63"
+    return f"{name} is {shown(value)}, expected {expected}"
 
 
 @dataclass(frozen=True)

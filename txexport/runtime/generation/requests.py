@@ -13,7 +13,7 @@ from txexport.contracts.names import (
     PIXEL_VALUES,
 )
 from txexport.contracts.stage import MEDIA, TOKENS
-from txexport.errors import BundleError, InputError, counted, shown, warn
+from txexport.errors import BundleError, InputError, counted, warn
 from txexport.runtime.generation.config import GenerationConfig
 from txexport.runtime.generation.constraints import Constraint, compiled
 from txexport.runtime.generation.crossed_pictures import crossed_inputs
@@ -24,7 +24,7 @@ from txexport.runtime.generation.prefixes import PrefixStore
 from txexport.runtime.loaded_bundle import LoadedBundle, check_length, check_task
 from txexport.runtime.preprocessing.text import as_list, as_rows
 from txexport.runtime.session import Value
-from txexport.support.arguments import is_whole
+from txexport.support.arguments import check_count
 
 ASSISTANT, PREFIX_STORE = "assistant_model", "prefix_store"
 OBJECTS = (ASSISTANT, PREFIX_STORE)  # options that are objects, which no file can hold
@@ -99,8 +99,7 @@ class GenerationRequest:
 
 def check_place(first_place: object) -> None:
     """Raise InputError unless `first_place` is a whole number of at least 0."""
-    if not is_whole(first_place, 0):
-        raise InputError(f"first_place is {shown(first_place)}, expected a whole number of at least 0")
+    check_count("first_place", first_place, 0)
 
 
 def request_of(

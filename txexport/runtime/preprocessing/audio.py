@@ -4,6 +4,7 @@ import io
 import math
 import os
 from collections.abc import Iterator, Sequence
+from numbers import Number
 from tempfile import _TemporaryFileWrapper
 from typing import IO, TypeAlias
 
@@ -20,6 +21,7 @@ STREAMS = (io.IOBase, _TemporaryFileWrapper)  # NamedTemporaryFile is no io.IOBa
 SINGLE = (str, os.PathLike, bytes, np.ndarray, *STREAMS, RawPCM)  # one sound, not a list
 # Hz. The resampling filter grows with the rate, and the resampled sound with its inverse.
 SLOWEST, FASTEST = 1000, 384_000
+LOUDEST = 2.0**31  # of samples that nobody has scaled; the squares of far larger ones are infinite
 
 
 def as_sounds(sounds: Source | Sequence[Source]) -> Sequence[Source]:
@@ -94,6 +96,8 @@ def _valid(
             wrong = np.count_nonzero(~finite)
             message = f"a sound has {wrong:,} of {block.size:,} samples that are not finite"
             raise InputError(f"{message}; correct it or leave it out")
+        if (loudest := np.abs(block).max(initial=0)) > LOUDEST:
+            raise InputError(f"a sound has samples up to {loudest:.3g}, expected floats between -1 and 1")
         count += block.size
         if longest is not None and count * target > longest * rate:
             raise _too_long(count / rate, longest / target, cure)
@@ -108,6 +112,13 @@ def _too_long(seconds: float, most: float, cure: str) -> InputError:
 
 
 def _array(sound: object) -> np.ndarray:
+    if isinstance(sound, np.ndarray) and sound.ndim == 0:
+        sound = sound.item()
+    if sound is None or isinstance(sound, Number):  # such as one sample, of a list of them
+        raise InputError(
+            f"a sound is {shown(sound)}, expected the path or the bytes of a file, or an array (N,) of "
+            "floats between -1 and 1; a list is several sounds"
+        )
     try:
         return np.asarray(sound)
     except (TypeError, ValueError, OverflowError):  # rows of several lengths

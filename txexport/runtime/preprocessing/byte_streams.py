@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from txexport.errors import InputError, reason
+from txexport.support.paths import is_url
 
 
 class ByteStream(io.RawIOBase):
@@ -79,6 +80,8 @@ def open_bytes(source: Any) -> Iterator[ByteStream]:
         yield ByteStream(source, name)
         return
     path = os.fspath(source)
+    if is_url(path):
+        raise InputError(f"sound {path} is an address on the web; download it, and give the file")
     try:
         file = io.BufferedReader(io.FileIO(path))
     except (OSError, ValueError) as error:  # ValueError: a null character

@@ -1,12 +1,12 @@
 """Language tokens of translation models such as mBART-50 and NLLB."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from tokenizers import Encoding
 
 from txexport.errors import InputError, shown
 from txexport.runtime.preprocessing.text import Text, token_text
+from txexport.support.near_names import did_you_mean
 
 
 def language_token(text: Text, language: str) -> int:
@@ -18,8 +18,7 @@ def language_token(text: Text, language: str) -> int:
     if isinstance(language, str) and f"__{language}__" in special:
         return special[f"__{language}__"]
     if not isinstance(language, str) or language not in special:
-        like = get_close_matches(language if isinstance(language, str) else "", special, n=3, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(like)}?" if like else ""
+        hint = did_you_mean(language, special, cutoff=0.4)
         raise InputError(f"the tokenizer has no token for language {shown(language)}{hint}")
     return special[language]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from txexport.errors import InputError, needed_for, reason
+from txexport.support.paths import is_url
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,6 +21,13 @@ PIXELS = 2**27  # of an image file; telephones take photographs of 108 million
 def several(images: object) -> bool:
     """Return whether `images` is a list rather than a single image."""
     return isinstance(images, Sequence) and not isinstance(images, str | bytes)
+
+
+def is_empty(image: object) -> bool:
+    """Return whether a path, or a stream of bytes, has none."""
+    if isinstance(image, io.BytesIO):
+        return not image.getbuffer().nbytes
+    return isinstance(image, str | os.PathLike) and not os.path.getsize(image)
 
 
 def opened(source: "Source", on_white: bool = False) -> "Image":
@@ -38,6 +46,8 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
         )
     if isinstance(image, Image.Image) and min(image.size) < 1:
         raise InputError(f"an image of {image.width} x {image.height} has no pixels")
+    if is_url(source):
+        raise InputError(f"image {name} is an address on the web; download it, and give the file")
     try:
         if not isinstance(image, Image.Image):
             with Image.open(image) as file:
@@ -53,6 +63,7 @@ def opened(source: "Source", on_white: bool = False) -> "Image":
     except InputError:
         raise
     except UnidentifiedImageError:
-        raise InputError(f"image {name} cannot be read: it is in no format that Pillow knows") from None
+        why = "it is empty" if is_empty(image) else "it is in no format that Pillow knows"
+        raise InputError(f"image {name} cannot be read: {why}") from None
     except Exception as error:  # Pillow's decoders raise many types for damaged files
         raise InputError(f"image {name} cannot be read: {reason(error)}") from None

@@ -10,11 +10,22 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from txexport.errors import InputError, first_line, install
+from txexport.errors import InputError, counted, first_line, install
 from txexport.runtime.preprocessing.byte_streams import ByteStream, open_bytes
 from txexport.runtime.preprocessing.wav_header import PCM, Header, read_header
 
 BLOCK = 2**18  # samples of all channels that are decoded at once
+LEAST = 12  # bytes of the shortest header
+# Beginnings of files that are no sounds, and what they are.
+OTHERS = {
+    b"\x89PNG": "a picture (PNG)",
+    b"\xff\xd8\xff": "a picture (JPEG)",
+    b"GIF8": "a picture (GIF)",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a zip archive, or a document in one",
+    b"<!DOCTYPE": "a page of HTML",
+    b"<html": "a page of HTML",
+}
 PIPE_BLOCKS = 4  # blocks in a second of a pipe, whose sound may be spoken while it is read
 
 
@@ -81,11 +92,28 @@ def _wav_header(stream: ByteStream) -> tuple[Header | None, str]:
     """The header of a WAV file, None for another, and why it is no PCM WAV file."""
     if stream.start and stream.left() == 0:
         raise InputError(f"sound {stream.name} is at its end; seek(0) to read it from its beginning")
+    if not stream.start and stream.left() == 0:
+        raise InputError(f"sound {stream.name} is empty; copy it again")
     try:
         header = read_header(stream)
     except ValueError as error:
+        _refuse_other(stream)
         return None, str(error)
     return header, f"unknown format: {header.kind}"
+
+
+def _refuse_other(stream: ByteStream) -> None:
+    """Raise InputError for a file that is no sound, which neither conversion nor a library helps."""
+    if not stream.seekable():
+        return
+    stream.seek(0)
+    start = stream.read(LEAST)
+    for mark, kind in OTHERS.items():
+        if start.startswith(mark):
+            raise InputError(f"sound {stream.name} is {kind}; expected the file of a sound")
+    if len(start) < LEAST:
+        size = counted(len(start), "byte")
+        raise InputError(f"sound {stream.name} has {size}, too few for a sound; copy it again")
 
 
 def _pcm(header: Header, stream: ByteStream) -> OpenSound:

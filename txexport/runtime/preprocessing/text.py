@@ -2,7 +2,7 @@
 
 import contextlib
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,6 @@ from tokenizers import Encoding, Tokenizer, normalizers
 from txexport.bundle import read_json
 from txexport.errors import BundleError, InputError, LibraryError, TxexportError, crashes, first_line, shown
 from txexport.runtime.preprocessing.decoding import Cleaning, Joining
-from txexport.support.arguments import is_whole
 from txexport.support.tokenizer_classes import WHISPER, tokenizer_class
 
 Item: TypeAlias = str | tuple[str, str]  # a text, or two that the tokenizer's pair template joins
@@ -65,7 +64,8 @@ class Text:
         path = folder / "tokenizer.json"
         if not path.is_file():
             raise BundleError(
-                f"{folder} has no tokenizer.json; give token ids, or save a fast tokenizer with the model"
+                f"{folder} has no tokenizer.json: save a fast tokenizer with the checkpoint and export "
+                "again; in Python, token ids can be given instead"
             )
         with tokenizing(BundleError, f"{path} cannot be read"):
             self.tokenizer = Tokenizer.from_file(str(path))
@@ -139,8 +139,6 @@ class Text:
         text leave no room in a window. With `shrink_overlap`, windows share half of what is left where that
         is no more than the overlap.
         """
-        if not is_whole(overlap, 0):
-            raise InputError(f"windows share {shown(overlap)} tokens, expected 0 or more")
         with tokenizing():
             encodings = self.tokenizer.encode_batch(list(texts), is_pretokenized=split)
         long = [i for i, encoding in enumerate(encodings) if len(encoding) > size]
@@ -207,9 +205,14 @@ def as_texts(texts: str | Sequence[str]) -> list[str]:
 
 
 def as_list(values: Any) -> list:
-    """Values as a list; a single value, such as a text, becomes a list of one."""
+    """Values as a list; a single value, such as a text, becomes a list of one.
+
+    Raises InputError for a set, which has no order, and for a dict, of which a list would be the keys.
+    """
+    if isinstance(values, set | frozenset | Mapping):
+        raise InputError(f"the inputs are a {type(values).__name__}, expected a list, whose order is known")
     try:
-        return [values] if isinstance(values, str) else list(values)
+        return [values] if isinstance(values, str | bytes) else list(values)
     except TypeError:  # not iterable; the caller checks the value
         return [values]
 

@@ -18,7 +18,7 @@ from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.page_words import Page, PageWords, as_pages, special_boxes
 from txexport.runtime.preprocessing.text import LONGEST_FIRST, Words
 from txexport.runtime.tasks.labels import Label, labelled, names, softmax
-from txexport.support.arguments import check_flag
+from txexport.support.arguments import check_count, check_flag
 from txexport.support.progress import Progress
 
 SHOWN = 5  # words by which error messages name a page
@@ -166,6 +166,8 @@ def _encoded(bundle: LoadedBundle, items: Sequence[Words], stride: int | None, a
     Raises InputError for a page that is too long; the message ends with `advice`.
     """
     limit, text = longest_text(bundle), bundle.files.text
+    if stride is not None:
+        check_count("stride", stride, 0)
     if stride is not None and limit is not None:
         return text.windows(items, limit, stride, LONGEST_FIRST, split=True)
     encodings = text.split(items)

@@ -46,6 +46,8 @@ def answer_page(
     size = longest_text(bundle) if max_seq_len is None else max_seq_len
     if max_seq_len is not None:
         check_count("max_seq_len", max_seq_len)
+    if doc_stride is not None:
+        check_count("doc_stride", doc_stride, 0)
     if size is not None and size > (limit or size):
         raise InputError(f"max_seq_len is {shown(size)}, the model reads at most {limit} tokens")
     items: list[Words] = [(one.split(), page.texts) for one, page in zip(questions, listed, strict=True)]

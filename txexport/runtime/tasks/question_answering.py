@@ -64,6 +64,8 @@ class AnswerOptions:
         check_flag("handle_impossible_answer", self.handle_impossible_answer)
         if self.max_seq_len is not None:
             check_count("max_seq_len", self.max_seq_len)
+        if self.doc_stride is not None:
+            check_count("doc_stride", self.doc_stride, 0)
 
 
 @with_options(AnswerOptions)

@@ -18,6 +18,7 @@ from txexport.runtime.batches import BATCH_TOKENS, CUT, encode, longest_text, ru
 from txexport.runtime.loaded_bundle import LoadedBundle, check_task
 from txexport.runtime.preprocessing.text import Text, as_texts
 from txexport.runtime.tasks.labels import names, softmax
+from txexport.support.arguments import check_count
 from txexport.support.progress import Progress
 
 STRIDE = 16  # tokens that windows share, as error messages advise
@@ -72,6 +73,8 @@ def tag(
         raise InputError(f"aggregation {shown(aggregation)} is not known; expected {', '.join(AGGREGATIONS)}")
     if isinstance(ignore, bytes) or not isinstance(ignore, Collection):
         raise InputError(f"ignore is {shown(ignore)}, expected labels")
+    if stride is not None:
+        check_count("stride", stride, 0)
     rows, limit = as_texts(texts), longest_text(bundle)
     if stride is None or limit is None:
         encodings = encode(bundle, rows, truncate, advice=f"{CUT}, or {_in_windows(limit)}")

@@ -171,7 +171,7 @@ def read(folder: Path, manifest: Manifest) -> dict[str, Answers]:
     if proof is not None and proof.failed:
         raise BundleError(
             f"{folder} keeps no answers: txexport verify found it {proof.verdict} on {proof.created[:10]}; "
-            "export it again"
+            f"export it again; if its files are right again, txexport verify {folder} records new ones"
         )
     if ANSWERS not in recorded:
         raise BundleError(

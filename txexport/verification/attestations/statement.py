@@ -80,11 +80,15 @@ class Statement:
         return (json.dumps(values, indent=1) + "\n").encode()
 
     def write(self, path: str | Path) -> None:
-        """Write the statement to a file. Raises OSError, or InputError if readers would refuse its size."""
+        """Write the statement to a file, in a folder that is made if missing.
+
+        Raises OSError, or InputError if readers would refuse the statement's size.
+        """
         content = self.to_bytes()
         if len(content) > MOST:
             raise InputError(f"the statement has {len(content):,} bytes, and readers take {MOST:,} at most")
         with writing(path):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_bytes(content)
 
     @property

@@ -26,7 +26,7 @@ def check(path: str | Path, form: str | None = None) -> str:
     form = path.suffix.lower() if form is None else form
     if form not in FORMS:
         raise InputError(f"report '{path}' ends in '{path.suffix}', expected one of {', '.join(FORMS)}")
-    bundle.check_report(path)
+    bundle.check_output(path)
     return form
 
 

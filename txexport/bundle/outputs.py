@@ -1,0 +1,36 @@
+"""The files and folders that commands write besides bundles: they change no bundle and no checkpoint."""
+
+from pathlib import Path
+
+from txexport.bundle.manifest import MANIFEST
+from txexport.errors import InputError
+
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")  # of a checkpoint
+
+
+def check_output(path: Path, folder: bool = False) -> None:
+    """Raise InputError for a file that would change a bundle or a checkpoint, or that cannot be written.
+
+    With `folder`, `path` may be a folder of such files. Folders that are missing are made by whoever writes
+    the file.
+    """
+    existing = path.parent
+    while not existing.exists():
+        existing = existing.parent
+    if not existing.is_dir():
+        raise InputError(f"{existing} is not a folder, so {path} cannot be written")
+    if path.is_dir() and not folder:
+        raise InputError(f"{path} is a folder, so no file can be written there; add the file's name")
+    target = path.resolve()
+    beside = path.parent.resolve()
+    if any((one / MANIFEST).is_file() for one in (target, *target.parents, beside, *beside.parents)):
+        raise InputError(f"'{path}' would be inside a bundle, and change it; write it elsewhere")
+    if path.is_file() and _is_checkpoint(beside):
+        raise InputError(f"'{path}' would replace a file of a checkpoint; write it elsewhere")
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    """Return whether a folder has a config.json and weights."""
+    if not (folder / "config.json").is_file():
+        return False
+    return any(path.suffix in WEIGHTS for path in folder.iterdir())

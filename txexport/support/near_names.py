@@ -1,0 +1,25 @@
+"""Suggestions of names, for messages about one that is not known."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6, otherwise: str = "") -> str:
+    """The end of a message: a question with up to three `known` names like `name`, or else `otherwise`."""
+    close = get_close_matches(name, list(known), n=3, cutoff=cutoff) if isinstance(name, str) else []
+    if close:
+        return f"; did you mean {' or '.join(close)}?"
+    return f"; {otherwise}" if otherwise else ""
+
+
+def near_paths(path: Path, otherwise: str = "") -> str:
+    """As `did_you_mean`, of a missing path: with those beside it that have a similar name."""
+    try:
+        known = {one.name: str(one) for one in path.parent.iterdir()}
+    except OSError:
+        known = {}
+    close = get_close_matches(path.name, known, n=3, cutoff=0.7)
+    if close:
+        return f"; did you mean {' or '.join(known[name] for name in close)}?"
+    return f"; {otherwise}" if otherwise else ""
