@@ -77,7 +77,6 @@ def test_texts_come_as_arguments_or_lines(classifier, tmp_path):
     lines = "\n".join(texts)
     assert records("classify", classifier, "-", standard_input=lines) == expected
     assert records("classify", classifier, "--file", "-", standard_input=lines) == expected
-    assert records("classify", classifier, "-", standard_input="") == []
 
 
 def test_table_for_people(classifier):
