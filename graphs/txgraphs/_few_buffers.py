@@ -18,8 +18,9 @@ def with_few_buffers(model: ir.Model) -> ir.Model:
         axis = node.attributes.get("axis")
         if axis is None or axis.as_int() != 0 or node.graph is None:
             continue
-        if node.op_type == "Split" and len(node.outputs) > MOST and node.inputs[1] is not None:
-            _slice(node, node.inputs[1])
+        sizes = node.inputs[1] if len(node.inputs) > 1 else None
+        if node.op_type == "Split" and len(node.outputs) > MOST and sizes is not None:
+            _slice(node, sizes)
         elif node.op_type == "Concat" and len(node.inputs) > MOST:
             _join(node)
     return model

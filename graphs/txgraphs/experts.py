@@ -119,7 +119,7 @@ def chosen(spec: ExpertsSpec, g: Body, x: ir.Value, share: ir.Value, choice: ir.
     """
     op = g.op
     zero, one = op.Constant(value_ints=[0]), op.Constant(value_ints=[1])
-    numbers = op.Constant(value=np.arange(spec.num_experts)[:, None, None])
+    numbers = op.Constant(value=np.arange(spec.num_experts, dtype=np.int64)[:, None, None])
     taken = op.Equal(choice, numbers, name="taken")  # (experts, B*S, C)
     sizes = op.ReduceSum(op.Cast(taken, to=7), op.Constant(value_ints=[1, 2]), keepdims=0, name="sizes")
     routes = op.NonZero(taken, name="routes")  # (3, R): expert, token, and which of its choices

@@ -97,7 +97,7 @@ def chosen(spec: ExpertsSpec, experts: nn.ModuleList, x: Tensor, share: Tensor, 
 
     Rows are ordered by experts, so that all but the products is done once for all of them.
     """
-    numbers = torch.arange(len(experts))[:, None, None]
+    numbers = torch.arange(len(experts), device=choice.device)[:, None, None]
     taken = choice == numbers  # (experts, B*S, C)
     _, token, place = taken.nonzero(as_tuple=True)  # (R), by experts
     sizes = taken.sum((1, 2)).tolist()

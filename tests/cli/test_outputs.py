@@ -82,5 +82,5 @@ def test_an_output_replaces_no_file_of_a_checkpoint(bundle_of, checkpoint_of):
     code, output = invoke("embed", bundle_of("bert"), "the cat", "--output", weights)
     assert (code, output) == (
         2,
-        f"error: '{weights}' would replace a file of a checkpoint; write it elsewhere\n",
+        f"error: '{weights}' would replace model.safetensors, a file of a checkpoint; write it elsewhere\n",
     )

@@ -5,7 +5,8 @@ from pathlib import Path
 from txexport.bundle.manifest import MANIFEST
 from txexport.errors import InputError
 
-WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")  # of a checkpoint
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack")  # of a checkpoint
+SETTINGS = ("config.json", ".index.json", "tokenizer.json", "special_tokens_map.json", "added_tokens.json")
 
 
 def check_output(path: Path, folder: bool = False) -> None:
@@ -25,12 +26,5 @@ def check_output(path: Path, folder: bool = False) -> None:
     beside = path.parent.resolve()
     if any((one / MANIFEST).is_file() for one in (target, *target.parents, beside, *beside.parents)):
         raise InputError(f"'{path}' would be inside a bundle, and change it; write it elsewhere")
-    if path.is_file() and _is_checkpoint(beside):
-        raise InputError(f"'{path}' would replace a file of a checkpoint; write it elsewhere")
-
-
-def _is_checkpoint(folder: Path) -> bool:
-    """Return whether a folder has a config.json and weights."""
-    if not (folder / "config.json").is_file():
-        return False
-    return any(path.suffix in WEIGHTS for path in folder.iterdir())
+    if target.is_file() and target.name.endswith((*WEIGHTS, *SETTINGS)):
+        raise InputError(f"'{path}' would replace {target.name}, a file of a checkpoint; write it elsewhere")

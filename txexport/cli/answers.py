@@ -135,7 +135,7 @@ def check_texts(texts: Sequence[Any]) -> None:
     Raises UsageError where there are several, and all are, as a shell makes them of *.txt.
     """
     files = [text for text in texts if isinstance(text, str) and text and os.path.isfile(text)]
-    if len(files) == len(texts) > 1:
+    if len(files) == len(texts) > 1 and all(os.path.splitext(file)[1] for file in files):
         raise click.UsageError(
             f"the {len(files):,} texts are names of files, such as {files[0]}; --file reads the texts of a "
             "file, one on each line"

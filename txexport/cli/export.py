@@ -141,6 +141,8 @@ def export(
     """Export the checkpoint SOURCE to ONNX, as the bundle folder OUT."""
     for name in _listed(dtypes) or ():  # before the slow imports, as the checkpoint
         check_known(dtype_named(name))
+    if architecture is not None and not traced:
+        raise click.UsageError("--architecture is for --traced; give --task")
     check_local(source)
     from txexport.bundle import reads_media, reads_tokens
     from txexport.exporter import export as run
@@ -148,8 +150,6 @@ def export(
     if traced:
         _export_traced(context, source, out, as_json)
         return
-    if architecture is not None:
-        raise click.UsageError("--architecture is for --traced; give --task")
     manifest = _written(run, source, out, **options, dtype=_listed(dtypes), outputs=_listed(outputs) or ())
     if reads_tokens(manifest.graphs) and not (out / "tokenizer.json").is_file():
         message = (

@@ -73,7 +73,8 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, with the commands that another name may stand for. Raises UsageError."""
         name = arguments[0]
-        if self.get_command(context, name) is None and not name.startswith("-"):
+        known = self.get_command(context, name) is not None
+        if not known and not name.startswith("-") and not context.resilient_parsing:
             raise click.UsageError(f"No such command '{name}'{self._near(name)}", context)
         return super().resolve_command(context, arguments)
 

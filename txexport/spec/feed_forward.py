@@ -134,6 +134,12 @@ class ExpertsSpec:
                 raise SpecError(
                     f"ExpertsSpec: capacity is {self.capacity} with top_k {self.top_k}; expected 1"
                 )
+        expert = self.expert
+        grouped = expert.up_groups != 1 or expert.down_groups != 1 or expert.adapter_rank is not None
+        if grouped or expert.activation is Activation.PRELU:
+            raise SpecError(
+                "ExpertsSpec: expert has groups, an adapter or a learned activation; expected none"
+            )
         if self.top_k > self.num_experts:
             cannot = f"{self.top_k} of {self.num_experts} experts cannot be chosen"
             raise SpecError(f"ExpertsSpec: {cannot}; expected 1 to {self.num_experts}")

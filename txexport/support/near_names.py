@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
+
+LONGEST = 100  # characters of a name; comparing takes the square of them
+MOST = 2000  # names of a folder that are compared
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6, otherwise: str = "") -> str:
     """The end of a message: a question with up to three `known` names like `name`, or else `otherwise`."""
-    close = get_close_matches(name, list(known), n=3, cutoff=cutoff) if isinstance(name, str) else []
+    short = isinstance(name, str) and len(name) <= LONGEST
+    close = get_close_matches(str(name), list(known), n=3, cutoff=cutoff) if short else []
     if close:
         return f"; did you mean {' or '.join(close)}?"
     return f"; {otherwise}" if otherwise else ""
@@ -16,7 +21,7 @@ def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6, otherw
 def near_paths(path: Path, otherwise: str = "") -> str:
     """As `did_you_mean`, of a missing path: with those beside it that have a similar name."""
     try:
-        known = {one.name: str(one) for one in path.parent.iterdir()}
+        known = {one.name: str(one) for one in islice(path.parent.iterdir(), MOST)}
     except OSError:
         known = {}
     close = get_close_matches(path.name, known, n=3, cutoff=0.7)

@@ -43,6 +43,7 @@ from txexport.verification import verify
 from txexport.verification.layers.result import LayerReport
 from txexport.verification.layers.rounding import RoundedModules
 from txexport.verification.layers.trace import ModuleCall
+from txexport.verification.references.precision import in_float64
 
 PADDED, STEPS = "three ragged rows, right padding", "two equal rows, several tokens a step"
 ROUNDING = ("int8", "int8-fast")
@@ -270,6 +271,17 @@ def test_what_is_halfway_has_two_ends():
     (low,), (high,) = ends
     assert (low.item(), high.item()) == (127 + 12 - 2, 127 + 12 + 2)
     assert RoundedModules({"part": module}, {}).ends("part", call) is None
+
+
+def test_matrices_are_known_after_a_measure_in_float64():
+    """By their addresses, which stay."""
+    module = nn.Linear(3, 1, bias=False)
+    modules = RoundedModules({"part": module}, {"part.weight": INT8_IN_OUT})
+    x = torch.ones(1, 3)
+    call = ModuleCall([x.numpy()], [None], inspect.signature(module.forward).bind(x))
+    with in_float64(module):
+        assert module(x.double()).dtype == torch.float64
+    assert modules.ends("part", call) is not None
 
 
 def test_mutations_that_cases_forgive_are_named_by_layers():

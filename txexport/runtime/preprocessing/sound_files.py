@@ -24,6 +24,7 @@ OTHERS = {
     b"%PDF": "a PDF document",
     b"PK\x03\x04": "a zip archive, or a document in one",
     b"<!DOCTYPE": "a page of HTML",
+    b"<!doctype": "a page of HTML",
     b"<html": "a page of HTML",
 }
 PIPE_BLOCKS = 4  # blocks in a second of a pipe, whose sound may be spoken while it is read

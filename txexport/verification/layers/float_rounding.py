@@ -21,9 +21,9 @@ def rounding_of(trace: Trace, traced: Traced, owner: str, place: Place) -> float
     It is relative to the tensor's size. The call is repeated on its recorded arguments. `place` is in the
     module itself or in a part of it. None if it is not known to which call of `owner` that of a part belongs.
     """
-    calls = traced.calls[owner]
-    times, rest = divmod(len(traced.calls[place.module]), len(calls))
-    if rest or not times:
+    calls, of_part = (traced.calls.get(name, []) for name in (owner, place.module))
+    times = len(of_part) // len(calls) if calls else 0
+    if not times or times * len(calls) != len(of_part):
         return None
     call, module = calls[place.call // times], trace.modules[owner]
     within = replace(place, call=place.call % times)
@@ -31,7 +31,8 @@ def rounding_of(trace: Trace, traced: Traced, owner: str, place: Place) -> float
     def again(computing: AbstractContextManager[None]) -> np.ndarray | None:
         with computing, trace.recorded() as parts:
             call.repeated(module)
-        return truth(Traced(parts, {}), within)
+        alike = len(parts.get(place.module, [])) == times
+        return truth(Traced(parts, {}), within) if alike else None
 
     exact = again(in_float64(module))
     others = [truth(traced, place), *(again(perturbed(module, seed, False)) for seed in range(SAMPLES))]

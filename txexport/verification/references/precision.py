@@ -14,13 +14,23 @@ from txexport.verification.references.centred_products import CentredProducts
 def in_float64(module: nn.Module) -> Iterator[None]:
     """Compute in float64 within the context, constants of the module such as rotary angles included."""
     before = torch.get_default_dtype()
+    # The same storage afterwards: tensors are known by their addresses.
+    numbers = {parameter: parameter.data for parameter in module.parameters()}
+    buffers = [
+        (part, name, buffer)
+        for part in module.modules()
+        for name, buffer in part.named_buffers(recurse=False)
+    ]
     module.double()
     torch.set_default_dtype(torch.float64)
     try:
         yield
     finally:
         torch.set_default_dtype(before)
-        module.float()  # exact: the numbers were float32
+        for parameter, data in numbers.items():
+            parameter.data = data
+        for part, name, buffer in buffers:
+            setattr(part, name, buffer)
 
 
 @contextmanager
