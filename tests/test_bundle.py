@@ -325,7 +325,7 @@ def test_a_tokenizer_with_two_words_of_one_id_is_refused(checkpoint_of, tmp_path
 
 
 def test_an_empty_source_is_no_default(copy):
-    with pytest.raises(CheckpointError, match=r"has no config\.json"):
+    with pytest.raises(InputError, match="source is empty, expected a path"):
         verify(copy, source="", reference="twin", cases="quick")
 
 

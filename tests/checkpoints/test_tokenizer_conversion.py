@@ -292,7 +292,8 @@ def test_models_that_read_no_text_want_no_tokenizer(checkpoint_of, tmp_path):
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.txt").write_text("\n".join(tiny_tokenizers.wordpiece().get_vocab()), encoding="utf-8")
     result = CliRunner().invoke(main, ["export", str(folder), str(tmp_path / "out")])
-    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.exit_code == 0
+    assert "token" not in result.stderr  # it has no image processor either, and says so
     assert not (tmp_path / "out/tokenizer.json").exists()
 
 

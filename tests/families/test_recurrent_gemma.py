@@ -10,7 +10,7 @@ import transformers
 
 from txexport import export, families, load
 from txexport.checkpoints.checkpoint import Checkpoint
-from txexport.errors import SpecError
+from txexport.errors import CheckpointError
 from txexport.families._config import Config
 from txexport.spec import AttentionSpec, RgLruSpec
 
@@ -82,5 +82,5 @@ def test_a_width_that_heads_do_not_divide_is_refused(tmp_path):
     tiny_checkpoint.save(tmp_path / "in", "recurrent_gemma")
     file = tmp_path / "in" / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"lru_width": 62}))
-    with pytest.raises(SpecError, match="width is 62, which 6 blocks do not divide evenly"):
+    with pytest.raises(CheckpointError, match="width is 62, which 6 blocks do not divide evenly"):
         families.resolve(Checkpoint(tmp_path / "in"), "text-generation")
