@@ -9,11 +9,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-MOST = 7  # values beside the one that they are parts of
+MOST = 7  # parts; the eighth buffer is the value that they make up
 
 
 def with_few_buffers(model: ir.Model) -> ir.Model:
-    """The same model without functions, in which no Split or Concat along the first axis has more values."""
+    """The same flat model, with at most MOST parts in a Split or Concat along the first axis."""
     for node in list(model.graph.all_nodes()):
         axis = node.attributes.get("axis")
         if axis is None or axis.as_int() != 0 or node.graph is None:

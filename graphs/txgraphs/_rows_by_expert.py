@@ -20,12 +20,14 @@ class RowsByExpert:
     g: Body
     sizes: ir.Value
     expert: ir.Value
-    _rounded: dict[tuple[ir.Value, NumberFormat], tuple[Values, list[ir.Value]]] = field(default_factory=dict)
+    _rounded: dict[tuple[ir.Value, NumberFormat], tuple[Values, list[ir.Value]]] = field(
+        default_factory=dict, init=False
+    )
 
     def projected(self, bias: bool, experts: Sequence[Place], x: ir.Value) -> ir.Value:
         """x (R,in) -> y (R,out), each row by its expert's matrix.
 
-        An expert without rows costs one product of nothing. int8 rounds all rows at once.
+        An expert without rows costs one product of no rows. int8 rounds all rows at once.
         """
         op = self.g.op
         matrices = [place.matrix("weight") for place in experts]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import onnx_ir as ir
 
 from txexport.contracts import cache_names, names
-from txexport.spec import BlockSpec, Cache, MaskedAttentionSpec, TextStackSpec
+from txexport.spec import BlockSpec, Cache, MaskedAttentionSpec, TextStackSpec, TimeMixSpec
 from txgraphs._graph import Graph
 from txgraphs.block import decoder_block, hybrid_block, shared_block, stateful_block
 from txgraphs.group_mask import grouped_cache_mask, grouped_causal_mask, prefix_groups
@@ -111,7 +111,7 @@ def decoder(
         if not block.attends:
             given.hidden(x)
             states = {**_read(block, new), **dict(zip(block.states, past[layer], strict=True))}
-            mix = mixing_block if block.mixes_twice else stateful_block
+            mix = mixing_block if isinstance(block.attention, TimeMixSpec) else stateful_block
             x, *states = mix(block, graph / f"decoder.layers.{layer}", x, **states, **context)
             present.append(tuple(states))
             continue

@@ -6,8 +6,8 @@ from onnxscript import graph, script
 from txgraphs import domain, op
 from txgraphs._component import Body, component
 
-NOTHING = -1e38  # the maximum of a row that has read nothing
-HIDDEN = 3e38  # what keys of padding are lower by, so that they weigh nothing beside NOTHING
+NOTHING = -1e38  # the maximum of a row without past tokens
+HIDDEN = 3e38  # subtracted from the keys of padding, whose weights are then 0 even beside NOTHING
 
 
 @component("y", "numerator", "denominator", "maximum")
@@ -43,7 +43,7 @@ def wkv(
 
 @script(domain, default_opset=op)
 def counted_keys(k, decay, denominator, maximum, real):
-    """Keys and decays of which padding changes nothing, and the maximum of rows that have read nothing.
+    """Keys and decays without the effect of padding, and a maximum also for rows without past tokens.
 
     k (B,S,W), decay (W), denominator and maximum (B,W), real (B,S,1) -> k, decay (B,S,W), maximum (B,W).
     """

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from txexport.contracts import names
-from txexport.spec import BlockSpec, Cache, TextStackSpec
+from txexport.spec import BlockSpec, Cache, TextStackSpec, TimeMixSpec
 from txmodels.block import DecoderBlock, HybridBlock, SharedBlock, StatefulBlock
 from txmodels.group_mask import grouped_cache_mask, grouped_causal_mask, image_groups, prefix_groups
 from txmodels.joined_block import JoinedBlock
@@ -243,7 +243,7 @@ def _block(spec: BlockSpec, cache: Cache, weighted: bool) -> nn.Module:
     if spec.crosses:
         return SourceBlock(spec)
     if not spec.attends:
-        return (MixingBlock if spec.mixes_twice else StatefulBlock)(spec)
+        return (MixingBlock if isinstance(spec.attention, TimeMixSpec) else StatefulBlock)(spec)
     if spec.shared_layer is not None:
         return SharedBlock(spec, cache, weighted)
     if spec.joins_embedding:

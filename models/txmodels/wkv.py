@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-NOTHING = -1e38  # the maximum of a row that has read nothing
-HIDDEN = 3e38  # what keys of padding are lower by, so that they weigh nothing beside NOTHING
+NOTHING = -1e38  # the maximum of a row without past tokens
+HIDDEN = 3e38  # subtracted from the keys of padding, whose weights are then 0 even beside NOTHING
 
 
 def wkv(
@@ -34,7 +34,7 @@ def wkv(
 def counted_keys(
     k: Tensor, decay: Tensor, denominator: Tensor, maximum: Tensor, real: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Keys and decays of which padding changes nothing, and the maximum of rows that have read nothing.
+    """Keys and decays without the effect of padding, and a maximum also for rows without past tokens.
 
     k (B,S,W), decay (W), denominator and maximum (B,W), real (B,S,1) -> k, decay (B,S,W), maximum (B,W).
     """

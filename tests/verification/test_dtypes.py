@@ -34,6 +34,7 @@ FEW = {  # what each family is tried by where few cases suffice
     "bert": ["three ragged rows, right padding"],
     "gpt2": ["one token, then steps"],
     "bart": ["one token, then steps"],
+    "mixtral": ["one token, then steps"],
 }
 RANKED = "grounding-dino"  # whose queries are others where integers change the ranks of places
 KINDS = {"native int8", "hub int8", "native int4", "hub int4"}
@@ -45,6 +46,7 @@ KINDS = {"native int8", "hub int8", "native int4", "hub int4"}
         ("bert", "quick"),
         ("gpt2", [*FEW["gpt2"], "three ragged rows in chunks", "three ragged rows, left padding"]),
         ("bart", FEW["bart"]),
+        ("mixtral", FEW["mixtral"]),
         *(
             pytest.param(f, "quick", marks=pytest.mark.slow)
             for f in sorted({*families.names()} - {"bert", RANKED})

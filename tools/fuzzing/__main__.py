@@ -89,7 +89,7 @@ def main(
     summary, total = Summary(), 1 if only else count
     with tempfile.TemporaryDirectory(prefix="fuzz-", ignore_cleanup_errors=True) as folder:
         path = Path(folder) / "seeds"
-        _write_seeds(path, few=bool(targets) and {*targets} <= {*seeds.OF_FEW})
+        _write_seeds(path)
         console = Console(stderr=True)
         columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
@@ -107,9 +107,9 @@ def main(
     sys.exit(1 if summary.faults else 0)
 
 
-def _write_seeds(path: Path, few: bool) -> None:
+def _write_seeds(path: Path) -> None:
     """Write the seeds in a subprocess, so that this process can be forked before it has run anything."""
-    writer = multiprocessing.get_context("fork").Process(target=seeds.write, args=(path, few))
+    writer = multiprocessing.get_context("fork").Process(target=seeds.write, args=(path,))
     writer.start()
     writer.join()
     if writer.exitcode:

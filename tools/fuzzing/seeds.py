@@ -152,30 +152,17 @@ FOR_OTHERS = {
     *("classifier", "decoder", "images", "noises", "pretrained", "sentences", "speech", "towers"),
     "translator",
 }
-FEW = ("bert", "gpt2", "clip", "t5")  # families of the target safetensors
-OF_FEW = ("safetensors", "pickled", "adapter")  # targets that read these, and PICKLED
 EXPERTS = "mxfp4"  # with quantised experts alone
 VISION = ("vit", "deit", "dinov2", "clip", "clipseg", "vision-encoder-decoder")
 
 
-def write(folder: Path, few: bool = False) -> None:
-    """Write all seeds below `folder`: families/, checkpoints/, quantised/, bundles/ and files/.
-
-    The targets OF_FEW need `few` of them alone: some families, pickled checkpoints and an adapter.
-    """
+def write(folder: Path) -> None:
+    """Write all seeds below `folder`: families/, checkpoints/, quantised/, bundles/ and files/."""
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
-    for model_type in FEW if few else tiny_checkpoint.FAMILIES:
+    for model_type in tiny_checkpoint.FAMILIES:
         tiny_checkpoint.save(folder / "families" / model_type, model_type)
         _beside(folder / "families" / model_type, model_type)
-    _pickled(folder / "checkpoints")
-    _adapter(folder / "adapter", folder / "families/bert")
-    if not few:
-        _others(folder)
-
-
-def _others(folder: Path) -> None:
-    """The seeds of all other targets."""
     for name, (model_type, architecture, tokenizer, config) in TASKS.items():
         path = folder / "checkpoints" / name
         tiny_checkpoint.save(path, model_type, architecture, **config)
@@ -186,6 +173,17 @@ def _others(folder: Path) -> None:
     _sentences(checkpoints / "sentences")
     _tokens(checkpoints / "tokens")
     _shards(checkpoints / "sharded")
+    for name, how in PICKLED.items():
+        tiny_checkpoint.save(checkpoints / name, "bert", num_hidden_layers=1)
+        tiny_pickled.pickled(checkpoints / name, **how)
+    base = folder / "families/bert"
+    head = {"classifier.weight": tiny_adapter.random(3, 48), "classifier.bias": tiny_adapter.random(3)}
+    tiny_adapter.write(
+        folder / "adapter",
+        tiny_adapter.lora(base, "query") | head,
+        **{"task_type": "SEQ_CLS", "modules_to_save": ["classifier"], "target_modules": ["query"]},
+        **{"alpha_pattern": {"layer.0.attention.self.query": 7}, "layers_to_transform": [0, 1]},
+    )
     _marian(checkpoints / "translator")
     _many_languages(checkpoints / "languages")
     _words(checkpoints / "words")
@@ -205,24 +203,6 @@ def _others(folder: Path) -> None:
     experts = tiny_quantised.tiny_gpt_oss(folder / "float-experts", num_hidden_layers=1)
     tiny_quantised.quantised_experts(experts, folder / "quantised" / EXPERTS)
     _files(folder / "files")
-
-
-def _pickled(folder: Path) -> None:
-    """Checkpoints with a pytorch_model.bin."""
-    for name, how in PICKLED.items():
-        tiny_checkpoint.save(folder / name, "bert", num_hidden_layers=1)
-        tiny_pickled.pickled(folder / name, **how)
-
-
-def _adapter(folder: Path, base: Path) -> None:
-    """An adapter of a BERT, with a head."""
-    head = {"classifier.weight": tiny_adapter.random(3, 48), "classifier.bias": tiny_adapter.random(3)}
-    tiny_adapter.write(
-        folder,
-        tiny_adapter.lora(base, "query") | head,
-        **{"task_type": "SEQ_CLS", "modules_to_save": ["classifier"], "target_modules": ["query"]},
-        **{"alpha_pattern": {"layer.0.attention.self.query": 7}, "layers_to_transform": [0, 1]},
-    )
 
 
 def _beside(folder: Path, model_type: str) -> None:

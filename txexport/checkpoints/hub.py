@@ -42,8 +42,12 @@ def opened(source: str | Path, language: str | None = None) -> Checkpoint:
 
 
 def check_local(source: str | Path) -> None:
-    """Raise CheckpointError for a path without a readable checkpoint; a name on a hub is not looked up."""
-    if _named(source) is None:
+    """Raise CheckpointError for a path that is no checkpoint; a name on a hub is not looked up.
+
+    The files of a checkpoint are not read.
+    """
+    path = Path(source)
+    if _named(source) is None and not path.is_file() and not (path / "config.json").is_file():
         Checkpoint(source)
 
 

@@ -111,10 +111,10 @@ class Int8Rows:
 class Int8Turned(Int8Rows):
     """A matrix (out,in) stored as (in,out), the layout of MatMul.
 
-    On processors without VNNI, ONNX Runtime converts each weight once, and fails at a second use of its name.
+    On processors without VNNI, ONNX Runtime converts the weight of each product, and fails at a second one of
+    the same name.
     """
 
-    name = "int8 (in, out)"
     private = True
 
     def parts(self, shape: tuple[int, ...]) -> Mapping[str, Part]:

@@ -67,7 +67,8 @@ class NumberFormat(Protocol):
     """A way to store and multiply parameters; one object is one format, with a `name` for users.
 
     - `relative`: the relative rounding error of an output if products are computed in this format.
-    - `private`: fast only if every product has initialisers of its own, possibly over the same bytes.
+    - `private`: every product needs initialisers of its own, possibly over the same bytes, to be fast or to
+      load at all.
     - `lossless`: every number is kept.
     - `rounding`: for products that round their input x (..., in) float32. It returns the rounded x, and for
       each number the error that float32's own rounding may add: a step at a tie, 0 elsewhere.

@@ -20,7 +20,7 @@ from txexport.spec.relative_attention import (
     PositionedAttentionSpec,
     TransformerXLAttentionSpec,
 )
-from txexport.spec.rwkv import ChannelMixSpec, TimeMixSpec
+from txexport.spec.rwkv import ChannelMixSpec
 from txexport.spec.shared_attention import SharedAttentionSpec
 from txexport.spec.source_attention import SourceAttentionSpec
 from txexport.spec.stateful import StatefulSpec
@@ -271,11 +271,6 @@ class BlockSpec:
         """Names of the inputs that its sublayer with states has beside vectors; empty where it has none."""
         mixer = self.attention if self.beside is None else self.beside
         return mixer.new_tokens if isinstance(mixer, StatefulSpec) else ()
-
-    @property
-    def mixes_twice(self) -> bool:
-        """True where both its sublayers keep states."""
-        return isinstance(self.attention, TimeMixSpec)
 
     @property
     def has_keys(self) -> bool:

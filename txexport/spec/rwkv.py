@@ -1,4 +1,4 @@
-"""Time mixing and channel mixing, whose past is the last token and a weighted mean of each channel."""
+"""RWKV's sublayers, which keep the last token, and time mixing a weighted mean of each channel too."""
 
 from dataclasses import dataclass
 

@@ -13,9 +13,7 @@ def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6, otherw
     """The end of a message: a question with up to three `known` names like `name`, or else `otherwise`."""
     short = isinstance(name, str) and len(name) <= LONGEST
     close = get_close_matches(str(name), list(known), n=3, cutoff=cutoff) if short else []
-    if close:
-        return f"; did you mean {' or '.join(close)}?"
-    return f"; {otherwise}" if otherwise else ""
+    return _question(close, otherwise)
 
 
 def near_paths(path: Path, otherwise: str = "") -> str:
@@ -25,6 +23,10 @@ def near_paths(path: Path, otherwise: str = "") -> str:
     except OSError:
         known = {}
     close = get_close_matches(path.name, known, n=3, cutoff=0.7)
+    return _question([known[name] for name in close], otherwise)
+
+
+def _question(close: list[str], otherwise: str) -> str:
     if close:
-        return f"; did you mean {' or '.join(known[name] for name in close)}?"
+        return f"; did you mean {' or '.join(close)}?"
     return f"; {otherwise}" if otherwise else ""

@@ -83,16 +83,17 @@ def _remove_quantisation(body: onnx.GraphProto | onnx.FunctionProto) -> None:
     }
     nodes: list[onnx.NodeProto] = []
     for node in body.node:
+        name = node.name or node.output[0]
         if node.op_type == "DynamicQuantizeLinear":
-            nodes.append(_node("Constant", [], node.output[1], value_float=1.0))
+            nodes.append(_node("Constant", [], node.output[1], name, value_float=1.0))
         elif node.op_type == "MatMulInteger":
             wide = f"{node.output[0]}_wide"
-            nodes.append(_node("Cast", [node.input[1]], wide, to=onnx.TensorProto.FLOAT))
-            nodes.append(_node("MatMul", [sources[node.input[0]], wide], node.output[0]))
+            nodes.append(_node("Cast", [node.input[1]], wide, f"{name}_wide", to=onnx.TensorProto.FLOAT))
+            nodes.append(_node("MatMul", [sources[node.input[0]], wide], node.output[0], name))
         elif node.op_type == "DequantizeLinear" and node.input[0] not in sources and _per_output(node):
             wide = f"{node.output[0]}_wide"
-            nodes.append(_node("Cast", [node.input[0]], wide, to=onnx.TensorProto.FLOAT))
-            nodes.append(_node("Mul", [wide, node.input[1]], node.output[0]))
+            nodes.append(_node("Cast", [node.input[0]], wide, f"{name}_wide", to=onnx.TensorProto.FLOAT))
+            nodes.append(_node("Mul", [wide, node.input[1]], node.output[0], name))
         elif node.op_type in DIVIDING or not (exact | sources).keys() & {*node.output[:1]}:
             node.input[:] = [exact.get(name, name) for name in node.input]
             nodes.append(node)
@@ -109,6 +110,5 @@ def _per_output(node: onnx.NodeProto) -> bool:
     return attributes.get("axis") == 1 and not attributes.get("block_size") and len(node.input) == 2
 
 
-def _node(operator: str, inputs: Sequence[str], output: str, **attributes: Any) -> onnx.NodeProto:
-    """A node with the name of its output, which is unique."""
-    return helper.make_node(operator, inputs, [output], name=output, **attributes)
+def _node(operator: str, inputs: Sequence[str], output: str, name: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(operator, inputs, [output], name=name, **attributes)

@@ -15,12 +15,11 @@ from txexport.verification.cases.runs import Outcome
 from txexport.verification.checks import TensorCheck, check_of
 from txexport.verification.counts import kind
 from txexport.verification.references.originals import Float64Twin
+from txexport.verification.references.precision import SAMPLES
 from txexport.verification.references.reference import Reference
 from txexport.verification.router_ties import judged_by_choices
 
 Run = Callable[[GraphRunner, Reference, Any], list[Outcome]]
-
-SAMPLES = 4  # perturbations: a single one may leave an output nearly unchanged by chance
 
 
 def judge(

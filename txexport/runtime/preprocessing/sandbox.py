@@ -26,7 +26,7 @@ from txexport.runtime.preprocessing.sandbox_sizes import SIZE, WIDTH, size
 from txexport.runtime.preprocessing.sandbox_values import Dictionary, Generation, TemplateNamespace
 
 SECONDS = 2.0  # of CPU time for a conversation; published templates take milliseconds
-FEW = 500  # steps that are not timed: the processor's pauses and Python's collections are no fault of theirs
+FEW = 500  # steps that have twice the time: Python's garbage collections are no fault of theirs
 MADE = 2**28  # characters and items of all values together
 SOURCE = 2**18  # characters of a template
 NEVER = {"expandtabs", "translate", "encode", "to_bytes", "from_bytes", "striptags"}
@@ -62,7 +62,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def tick(self) -> None:
         """Count a step. Raises SecurityError when the time is up."""
         self.steps += 1
-        if self.steps > FEW and time.thread_time() > self.until:
+        if time.thread_time() > self.until + (SECONDS if self.steps <= FEW else 0):
             raise SecurityError(f"it computes for more than {SECONDS:g} seconds")
 
     def sized(self, value: Any) -> Any:

@@ -10,16 +10,14 @@ from txexport.verification.bounds import largest_error
 from txexport.verification.layers.expand import Place
 from txexport.verification.layers.sessions import truth
 from txexport.verification.layers.trace import Trace, Traced
-from txexport.verification.references.precision import in_float64, perturbed
-
-SAMPLES = 4  # perturbations, as of whole models
+from txexport.verification.references.precision import SAMPLES, in_float64, perturbed
 
 
 def rounding_of(trace: Trace, traced: Traced, owner: str, place: Place) -> float | None:
     """The largest error that float32's rounding makes in a value of one call of `owner`.
 
     It is relative to the tensor's size. The call is repeated on its recorded arguments. `place` is in the
-    module itself or in a part of it. None if it is not known to which call of `owner` that of a part belongs.
+    module itself or in a part of it. None if the calls of a part cannot be matched with those of `owner`.
     """
     calls, of_part = (traced.calls.get(name, []) for name in (owner, place.module))
     times = len(of_part) // len(calls) if calls else 0

@@ -220,9 +220,9 @@ def test_prompts_equal_generate(options, case_of, decoded):
 def test_languages_and_translations_equal_generate(case_of, decoded):
     model, original = case_of()
     codes = set()
-    for task, sounds in (("transcribe", SOUNDS[:-1]), ("translate", SOUNDS[1:-1:3])):
-        recordings = decoded(model, sounds, timestamps="segment", task=task, max_new_tokens=20)
-        for samples, recording in zip(sounds, recordings, strict=True):
+    for task in ("transcribe", "translate"):
+        recordings = decoded(model, SOUNDS[:-1], timestamps="segment", task=task, max_new_tokens=20)
+        for samples, recording in zip(SOUNDS, recordings, strict=False):
             answer = original.generate(samples, task=task, max_new_tokens=20)
             assert tokens_of(recording) == answer["sequences"][0].tolist()
             languages = original.model.detect_language(original.features(samples), num_segment_frames=100)
@@ -410,7 +410,7 @@ def test_segments_equal_the_pipeline(case_of):
     model, original = case_of(settings, seconds=30)
     judge = transformers.pipeline("automatic-speech-recognition", model=str(original.folder), device="cpu")
     several = 0
-    for seed, seconds in enumerate((0.4, 9.01, 29.99, 44.03, 75.5)):
+    for seed, seconds in enumerate((0.4, 3.3, 9.01, 17.2, 29.99, 31.7, 44.03, 75.5)):
         samples = sound(seconds, seed)
         options = {"language": "fr", "task": "transcribe", "max_new_tokens": 25, "num_beams": 1}
         ours = model.transcribe(samples, timestamps="segment", **options)
