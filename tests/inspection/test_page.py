@@ -139,7 +139,7 @@ def test_command_writes_the_page_beside_its_other_answers(bundle_of, checkpoint_
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == render(txexport.inspect(bundle_of("bert")))
     for place, said in (
         (bundle_of("bert") / "page.html", "would be inside a bundle"),
-        (checkpoint_of("bert") / "config.json", "would replace a file of a checkpoint"),
+        (checkpoint_of("bert") / "config.json", "would replace config.json, a file of a checkpoint"),
         (tmp_path / "page.html" / "page.html", "is not a folder"),
     ):
         result = invoke(checkpoint_of("bert"), "--html", place)
