@@ -3,9 +3,11 @@
 import re
 import subprocess
 import tomllib
+from importlib import metadata
 
 import pytest
 from helpers.project import ROOT
+from packaging.specifiers import SpecifierSet
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
@@ -43,6 +45,15 @@ def test_every_pin_is_one_that_the_ranges_admit():
         for sign, version in re.findall(r"(>=|<)([\d.]+)", range_) if pinned else ():
             below = numbers(pinned) < numbers(version)
             assert below == (sign == "<"), f"{name}=={pinned}{range_}"
+
+
+def test_every_pin_installs_where_the_oldest_python_is():
+    """Debian 12 has 3.11.2: a pin that wants a later 3.11 stops the installation there."""
+    oldest = re.search(r"\d+\.\d+", PROJECT["requires-python"])[0]
+    for distribution in metadata.distributions():
+        wanted = distribution.metadata["Requires-Python"] or ""
+        if distribution.metadata["Name"] in PINS:
+            assert SpecifierSet(wanted).contains(f"{oldest}.0"), f"{distribution.metadata['Name']} {wanted}"
 
 
 def test_versions_that_nobody_asks_for_are_refused():
