@@ -17,7 +17,7 @@ from txexport.spec import AttentionSpec, RgLruSpec
 # config.json of google/recurrentgemma-2b, without what is alike in all its sizes and read nowhere.
 PUBLISHED = {
     **{"attention_bias": False, "attention_window_size": 2048, "conv1d_width": 4, "head_dim": 256},
-    **{"block_types": ["recurrent", "recurrent", "attention"], "embeddings_scale_by_sqrt_dim": True},
+    **{"_block_types": ["recurrent", "recurrent", "attention"], "embeddings_scale_by_sqrt_dim": True},
     **{"hidden_activation": "gelu_pytorch_tanh", "hidden_size": 2560, "intermediate_size": 15360},
     **{"logits_soft_cap": 30.0, "lru_width": 2560, "num_attention_heads": 10, "num_hidden_layers": 26},
     **{"num_key_value_heads": 1, "partial_rotary_factor": 0.5, "rms_norm_eps": 1e-6},
@@ -55,10 +55,11 @@ def test_embeddings_are_scaled_by_a_number_of_bfloat16(width):
 def test_layers_take_turns_from_the_first():
     """The last repetition of the pattern may be cut off."""
     for kinds in (["attention", "recurrent"], ["recurrent", "attention", "attention"]):
-        layers = described(PUBLISHED | {"num_hidden_layers": 7, "block_types": kinds}).decoder.layers
         config = transformers.RecurrentGemmaConfig(num_hidden_layers=7, block_types=kinds)
         expected = [kind == "sliding_attention" for kind in config.layers_block_type]
-        assert [block.has_keys for block in layers] == expected
+        for key in ("block_types", "_block_types"):
+            layers = described(PUBLISHED | {"num_hidden_layers": 7, key: kinds}).decoder.layers
+            assert [block.has_keys for block in layers] == expected
 
 
 def test_a_prompt_of_one_token_begins_anew(tmp_path):

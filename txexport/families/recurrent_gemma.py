@@ -86,7 +86,12 @@ def _attention(config: Config, width: int, heads: int) -> AttentionSpec:
 
 def _attends(config: Config, count: int) -> list[bool]:
     """For each layer, tell whether it has attention. Raises UnsupportedError for another kind."""
-    kinds = config.strings("block_types") or ["recurrent", "recurrent", "attention"]
+    # Published files say _block_types, as transformers 4 wrote it.
+    kinds = (
+        config.strings("block_types")
+        or config.strings("_block_types")
+        or ["recurrent", "recurrent", "attention"]
+    )
     if set(kinds) - {"recurrent", "attention"}:
         raise UnsupportedError(
             f"{config.path}: block_types {kinds} is not supported; expected recurrent or attention for each"
