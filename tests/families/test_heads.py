@@ -18,7 +18,6 @@ UNREAD = {
         "qwen3_moe",
         "question-answering",
     ): "its original knows float32 alone, and so not a lone score's rounding",
-    ("mobilebert", "fill-mask"): "its head multiplies with two matrices side by side",
     ("mobilebert", "next-sentence-prediction"): "no published checkpoint is for it",
     **{(name, "multiple-choice"): "its scores pass through the labels" for name in ("xlm", "flaubert")},
     ("big_bird", "question-answering"): "it hides the question, and has a layer of its own",

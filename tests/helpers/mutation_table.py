@@ -67,6 +67,7 @@ from helpers.row import (
     DEPTH,
     DETECT,
     FEATURES,
+    FILL,
     GENERATE,
     HEAR,
     LABELS,
@@ -111,6 +112,7 @@ OTHERS: dict[str, Row] = {
     ),
     "splinter, answers": Row("splinter", "SplinterForQuestionAnswering", ANSWER),
     "blip, questions": Row("blip", "BlipForQuestionAnswering", CONVERSE),
+    "mobilebert, words": Row("mobilebert", "MobileBertForMaskedLM", FILL),
     "xlm, labels": Row("xlm", "XLMForSequenceClassification", CLASSIFY, "5 labels", LABELS),
     "dab-detr, patterns": Row(
         "dab-detr", "DabDetrForObjectDetection", DETECT, "patterns", {"num_patterns": 2}
@@ -217,6 +219,7 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         bottlenecks.drop_narrow_residual,
         bottlenecks.drop_last_network,
     ),
+    ("mobilebert, words", None, "model"): (bottlenecks.drop_columns_beside,),
     ("xlm", None, "model"): (
         common.ignore_mask,
         common.drop_layer,

@@ -29,3 +29,8 @@ def drop_narrow_residual(model):
 def drop_last_network(model):
     """One network less in each layer."""
     drop(node(function(model, "bottleneck"), "Add", -1), 1)
+
+
+def drop_columns_beside(model):
+    """Scores of the vocabulary without the matrix beside the words'."""
+    drop(node(function(model, "masked_lm_head"), "Add"))

@@ -546,6 +546,10 @@ CONTRADICTIONS = {
     "factored_bias is True with factored_size 12": lambda: HeadSpec(
         HeadKind.CAUSAL_LM, factored_size=12, factored_bias=True
     ),
+    "beside is 4 in a head of kind 'tokens'": lambda: HeadSpec(
+        HeadKind.TOKENS, tied=False, labels=3, beside=4
+    ),
+    "beside is 0": lambda: HeadSpec(HeadKind.MASKED_LM, beside=0),
     "layer_sum is True under a head of kind 'none'": lambda: EncoderSpec(encoder=VISION, layer_sum=True),
     "depth is None in a head of kind 'depth'": lambda: HeadSpec(HeadKind.DEPTH, tied=False),
     "layers that rise and factors": lambda: FeatureFusionSpec(MAPS[::-1], 6, 5),

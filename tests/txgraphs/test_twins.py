@@ -928,18 +928,19 @@ def received(word: ir.Value) -> Received:
     return Received(FLOAT32, {"": word})
 
 
+@pytest.mark.parametrize("beside", [None, 4])
 @pytest.mark.parametrize("size", [W, 10])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("tied", [True, False])
-def test_masked_lm_head(tied, bias, size):
-    spec = HeadSpec(HeadKind.MASKED_LM, tied, bias, Activation.GELU, NormSpec(size, 1e-3))
+def test_masked_lm_head(tied, bias, size, beside):
+    spec = HeadSpec(HeadKind.MASKED_LM, tied, bias, Activation.GELU, NormSpec(size, 1e-3), beside=beside)
     module = txmodels.heads.masked_lm.MaskedLMHead(spec, W, V)
     assert {k: tuple(v.shape) for k, v in module.named_parameters()} == head_of(spec).parameters(spec, W, V)
 
     def head(g, x, word):
         return txgraphs.heads.masked_lm.masked_lm_head(spec, g, x, received(word) if tied else None)
 
-    check(module, head, random(B, S, W), random(V, size))
+    check(module, head, random(B, S, W), random(V, size - (beside or 0)))
 
 
 @pytest.mark.parametrize("shaped", [True, False])

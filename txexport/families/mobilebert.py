@@ -4,7 +4,7 @@ The vectors of three words in a row are read together, so the last token before 
 the padding token, as in the original.
 """
 
-from txexport.checkpoints.weight_map import Naming, Rules, Table
+from txexport.checkpoints.weight_map import Naming, Rules, Table, Take
 from txexport.families import bert
 from txexport.families._config import Config, TensorNames
 from txexport.spec import (
@@ -14,6 +14,8 @@ from txexport.spec import (
     EmbeddingSpec,
     EncoderSpec,
     FeedForwardSpec,
+    HeadKind,
+    HeadSpec,
     NormKind,
     NormPlacement,
     NormSpec,
@@ -23,17 +25,16 @@ from txexport.spec import (
 )
 
 TASKS = {
-    "feature-extraction": ("MobileBertModel", "MobileBertForPreTraining"),
+    "feature-extraction": ("MobileBertModel",),
+    "fill-mask": ("MobileBertForMaskedLM",),
+    "pretraining": ("MobileBertForPreTraining",),
     "text-classification": ("MobileBertForSequenceClassification",),
     "token-classification": ("MobileBertForTokenClassification",),
     "question-answering": ("MobileBertForQuestionAnswering",),
     "multiple-choice": ("MobileBertForMultipleChoice",),
 }
-REFUSED = {
-    "MobileBertForMaskedLM": "its head multiplies with the word embedding and another matrix side by side",
-}
-
 NAMING = Naming("mobilebert.")
+BESIDE: Rules = {"head.beside.weight": Take("cls.predictions.dense.weight", transpose=True)}
 
 
 def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
@@ -67,9 +68,22 @@ def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec:
     block = BlockSpec(inside, None, norm, NormPlacement.POST)
     stack = TextStackSpec(embedding, (block,), config.count("num_hidden_layers", 24))
     pooled = config.flag("classifier_activation", True)
+    labels = Activation.TANH if pooled else None
     if task == "feature-extraction":
         return EncoderSpec(stack, pooler=pooled and "pooler.dense.weight" in names)
-    return EncoderSpec(stack, head=bert.label_head(config, task, Activation.TANH if pooled else None))
+    if task in ("fill-mask", "pretraining"):
+        pair = bert.label_head(config, bert.NEXT_SENTENCE, labels) if task == "pretraining" else None
+        return EncoderSpec(stack, head=_words(config, stack), next_sentence=pair)
+    return EncoderSpec(stack, head=bert.label_head(config, task, labels))
+
+
+def _words(config: Config, stack: TextStackSpec) -> HeadSpec:
+    """Scores of the vocabulary, of vectors wider than its embedding (MobileBertLMPredictionHead)."""
+    tied = config.flag("tie_word_embeddings", True)
+    norm = NormSpec(stack.hidden_size, config.number("layer_norm_eps", 1e-12))
+    activation = config.activation("hidden_act", "relu")
+    wider = stack.hidden_size - stack.embedding.word_size
+    return HeadSpec(HeadKind.MASKED_LM, tied, True, activation, norm, beside=wider or None)
 
 
 def _norm(config: Config, size: int) -> NormSpec:
@@ -101,7 +115,7 @@ def table(spec: EncoderSpec) -> Table:
         f"{within}.wide.*": f"{source}.output.bottleneck.dense.*",
         f"{layer}.attention_norm.*": f"{source}.output.bottleneck.LayerNorm.*",
         "pooler.dense.*": "pooler.dense.*",
-        **bert.head_rules(spec, sequence=bert.POOLED, masked_lm={}),
+        **bert.head_rules(spec, sequence=bert.POOLED, masked_lm=bert.task_rules(spec) | BESIDE),
     }
     for number in range(inside.networks):
         last = number == inside.networks - 1

@@ -50,7 +50,8 @@ class HeadSpec:
     `boxes`, `masks` or `object_masks`, the last of them "no object", or of `instance_masks`, without it. A
     head of `depth` has no labels; one of `segments` scores them for the places of a map, and one of a `pose`
     has a map for each. Of SPANS that pick FIRST_EOS, the scores of a token are products with the vector of
-    the question's token, whose id is `eos_token_id` (Ram et al. 2021, 3.2).
+    the question's token, whose id is `eos_token_id` (Ram et al. 2021, 3.2). A masked LM's vectors may be
+    `beside` numbers wider than its matrix, tied or not: another one has those columns.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -77,6 +78,7 @@ class HeadSpec:
     object_masks: ObjectMasksSpec | None = None
     masked_queries: MaskedQueriesSpec | None = None
     instance_masks: InstanceMasksSpec | None = None
+    beside: int | None = None
 
     def __post_init__(self) -> None:
         positive(self, "scale")
@@ -103,6 +105,13 @@ class HeadSpec:
         self._check_dense_layer()
         self._check_pick()
         self._check_factored()
+        if self.beside is not None:
+            positive(self, "beside")
+            if self.kind != HeadKind.MASKED_LM:
+                raise SpecError(
+                    f"HeadSpec: beside is {self.beside} in a head of kind '{self.kind}', expected None: a "
+                    "masked LM alone multiplies with two matrices side by side"
+                )
         if self.softcap is not None:
             positive(self, "softcap")
             if self.kind != HeadKind.CAUSAL_LM:
@@ -312,7 +321,7 @@ class VectorSpec:
 
 def check_tied(head: HeadSpec, stack: TextStackSpec) -> None:
     """Raise SpecError where a language model's head is tied to token embeddings of another width."""
-    words = stack.embedding.word_size
+    words = stack.embedding.word_size + (head.beside or 0)
     projected = head.projection_size(stack.hidden_size)
     if head.tied and projected != words:
         raise SpecError(f"HeadSpec: a head of {projected} numbers is tied to token embeddings of {words}")

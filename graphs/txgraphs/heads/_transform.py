@@ -26,5 +26,10 @@ def transformed(spec: HeadSpec, g: Body | Place, x: ir.Value) -> ir.Value:
 
 
 def projected(spec: HeadSpec, g: Body, x: ir.Value, word: Received | None = None) -> ir.Value:
-    """x (...,W), a tied head's word embedding (V,W) -> scores (...,V)."""
-    return project(spec.bias, g, x, g.matrix("weight") if word is None else word)
+    """x (...,W), a tied head's word embedding (V,W) -> scores (...,V); W less the columns beside it."""
+    weight = g.matrix("weight") if word is None else word
+    if spec.beside is None:
+        return project(spec.bias, g, x, weight)
+    start, cut, end, axis = (g.op.Constant(value_ints=[at]) for at in (0, -spec.beside, 2**62, -1))
+    first, others = g.op.Slice(x, start, cut, axis), g.op.Slice(x, cut, end, axis)
+    return g.op.Add(project(spec.bias, g, first, weight), linear(False, g / "beside", others), name="scores")

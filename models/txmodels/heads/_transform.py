@@ -18,8 +18,9 @@ class Transform(nn.Module):
     def __init__(self, spec: HeadSpec, hidden_size: int, outputs: int):
         super().__init__()
         size = spec.projection_size(hidden_size)
-        self.weight = None if spec.tied else nn.Parameter(torch.empty(outputs, size))
+        self.weight = None if spec.tied else nn.Parameter(torch.empty(outputs, size - (spec.beside or 0)))
         self.bias = nn.Parameter(torch.zeros(outputs)) if spec.bias else None
+        self.beside = Linear(spec.beside, outputs, False) if spec.beside else None
         self.dense = None
         if spec.activation is not None:
             self.act = activation(spec.activation)
@@ -36,9 +37,11 @@ class Transform(nn.Module):
         return y
 
     def project(self, x: Tensor, word: Tensor | None = None) -> Tensor:
-        """x (...,W), a tied head's word embedding (V,W) -> scores (...,V)."""
+        """x (...,W), a tied head's word embedding (V,W) -> scores (...,V); W less the columns beside it."""
         weight = word if self.weight is None else self.weight
         assert weight is not None
+        if self.beside is not None:
+            weight = torch.cat([weight, self.beside.weight], dim=1)
         return nn.functional.linear(x, weight, self.bias)
 
 

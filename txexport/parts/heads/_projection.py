@@ -9,9 +9,11 @@ def projection(head: HeadSpec, hidden_size: int, vocab_size: int) -> Shapes:
     shapes: Shapes = {}
     outputs, inner = head.labels or vocab_size, head.projection_size(hidden_size)
     if not head.tied:
-        shapes["weight"] = (outputs, inner)
+        shapes["weight"] = (outputs, inner - (head.beside or 0))
     if head.bias:
         shapes["bias"] = (outputs,)
+    if head.beside is not None:
+        shapes |= under("beside", linear(head.beside, outputs, bias=False))
     if head.activation is not None:
         shapes |= under("dense", linear(hidden_size, inner, head.dense_bias))
     if head.norm is not None:
