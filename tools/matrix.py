@@ -3,6 +3,7 @@
 python tools/matrix.py --write                 into the page of docs/ that has the table
 python tools/matrix.py --webgpu --write        WebGPU by number format: one or two cases of each family
 python tools/matrix.py --webgpu --results FILE goes on where FILE, a JSON line for each cell, ends
+python tools/matrix.py --webgpu --family rwkv --write   that row anew, the others as the page has them
 python tools/matrix.py --family gpt2 --runtime node --runtime web --cache dynamic
 
 Prints a Markdown table of the worst error of `verify --cases quick` against txexport's PyTorch components.
@@ -23,7 +24,7 @@ import onnxruntime
 import tiny_checkpoint
 import torch
 import transformers
-from documentation.tables import put
+from documentation.tables import put, shown
 from rich.console import Console
 from rich.progress import Progress
 
@@ -151,13 +152,30 @@ def _results(path: Path | None) -> list[tuple[str, str, Cell]]:
     return [(name, dtype, Cell(**cell)) for name, dtype, cell in lines]
 
 
-def table(rows: dict[str, dict[str, Cell]], names: list[str], runtimes: list[str]) -> str:
-    """The table of those columns as Markdown, preceded by versions and followed by the failures."""
+def table(rows: dict[str, dict[str, Cell]], names: list[str], runtimes: list[str], before: str = "") -> str:
+    """The table of those columns as Markdown, preceded by versions and followed by the failures.
+
+    Rows and notes of the table `before` stay where none of the new rows is about the same.
+    """
     installed = {"onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__, **versions(runtimes)}
     ran = ", ".join(f"{name} {number}" for name, number in installed.items())
-    lines = [f"| family | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
-    lines += [
-        f"| {title} | {' | '.join(cells[name].text for name in names)} |" for title, cells in rows.items()
+    head = [f"| family | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
+    former = before.splitlines()
+    if former and [former[0], *former[2:4]] != [ran, *head]:
+        raise click.UsageError(
+            f"the page's table is of other versions or columns: {former[0]}; write all of it"
+        )
+    lines = {title: line for line in former[4:] if line[0:1] == "|" for title in [line.split(" | ")[0][2:]]}
+    lines |= {
+        title: f"| {title} | {' | '.join(cells[name].text for name in names)} |"
+        for title, cells in rows.items()
+    }
+    order = {name: place for place, name in enumerate(tiny_checkpoint.FAMILIES)}
+    lines = {title: lines[title] for title in sorted(lines, key=lambda title: order[title.split("`")[1]])}
+    notes = [
+        line
+        for line in former
+        if line.startswith("- ") and line[2:].partition(" on ")[0] in lines.keys() - rows.keys()
     ]
     columns: dict[tuple[str, str], list[str]] = {}  # by row and note
     for title, cells in rows.items():
@@ -165,8 +183,8 @@ def table(rows: dict[str, dict[str, Cell]], names: list[str], runtimes: list[str
             cell = cells[name]
             for note in filter(None, (cell.failure, cell.refused, *cell.notes)):
                 columns.setdefault((title, shorten(note, LONGEST, placeholder=" …")), []).append(name)
-    notes = [f"- {title} on {', '.join(where)}: {note}" for (title, note), where in columns.items()]
-    return "\n".join([ran, "", *lines, "", *notes]) + "\n"
+    notes += [f"- {title} on {', '.join(where)}: {note}" for (title, note), where in columns.items()]
+    return "\n".join([ran, "", *head, *lines.values(), "", *notes]) + "\n"
 
 
 @click.command(help=__doc__)
@@ -187,10 +205,8 @@ def main(
     write: bool,
 ) -> None:
     """Run the command; see the module's docstring."""
-    if write and (families or runtimes or caches or formats):
-        raise click.UsageError(
-            "--write is for the whole table: leave out --family, --runtime, --cache and --dtype"
-        )
+    if write and (runtimes or caches or formats):
+        raise click.UsageError("--write is for whole rows: leave out --runtime, --cache and --dtype")
     runtimes = (WEBGPU,) if webgpu else runtimes or tuple(name for name in RUNTIMES if name != WEBGPU)
     transformers.utils.logging.set_verbosity_error()
     warnings.simplefilter("ignore")
@@ -215,10 +231,11 @@ def main(
             for cache in caches or ("static",) if decodes else (None,):
                 title = f"`{model_type}`" + (f", {cache} cache" if cache else "")
                 rows[title] = row(model_type, cache, names, Path(work))
-    text = table(rows, columns, names)
+    page = WEBGPU if webgpu else "runtimes"
+    text = table(rows, columns, names, shown(page) if write and families else "")
     click.echo(text)
     if write:
-        put(WEBGPU if webgpu else "runtimes", text)
+        put(page, text)
     sys.exit(any(cell.failure is not None for cells in rows.values() for cell in cells.values()))
 
 

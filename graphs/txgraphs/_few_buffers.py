@@ -1,7 +1,8 @@
-"""Splits and concatenations of many values, for devices whose kernels read and write few of them.
+"""Splits and concatenations as WebGPU takes them. The rows of many experts are such values.
 
 WebGPU promises a kernel eight buffers. ONNX Runtime's Split binds one there for each part that is not empty,
-and its Concat of more than it can bind fails at empty ones. The rows of many experts are such values.
+and its Concat of more than it can bind fails at empty ones. Its DequantizeLinear there fails at an empty
+value, as the rows of an expert that no token chose are.
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,45 @@ def with_few_buffers(model: ir.Model) -> ir.Model:
         elif node.op_type == "Concat" and len(node.inputs) > MOST:
             _join(node)
     return model
+
+
+def dequantised_whole(model: ir.Model) -> ir.Model:
+    """The same flat model; rounded rows that a Split along the first axis parts are dequantised before it.
+
+    ONNX Runtime's CPU multiplies in integers where nothing is between a DequantizeLinear and a product, so
+    it is for graphs that may run on WebGPU alone.
+    """
+    for node in list(model.graph.all_nodes()):
+        users = [use.node for part in node.outputs for use in part.uses()]
+        along = node.attributes.get("axis")
+        if node.op_type != "Split" or along is None or along.as_int() != 0 or node.graph is None:
+            continue
+        if {use.op_type for use in users} != {"DequantizeLinear"} or len({_step(use) for use in users}) > 1:
+            continue
+        whole = ir.node("DequantizeLinear", [node.inputs[0], *users[0].inputs[1:]])
+        parts = ir.node(
+            "Split",
+            [whole.outputs[0], *node.inputs[1:]],
+            dict(node.attributes),
+            num_outputs=len(node.outputs),
+        )
+        for place, part in enumerate(node.outputs):
+            for use in list(part.consumers()):
+                assert use.graph is not None
+                ir.convenience.replace_nodes_and_values(
+                    use.graph, use, [use], [], use.outputs, [parts.outputs[place]]
+                )
+        _replace(node, [whole, parts], list(parts.outputs), str(node.name))
+    return model
+
+
+def _step(node: ir.Node) -> tuple[bytes | str | None, ...]:
+    """The bytes of a DequantizeLinear's scale and zero, or their names where they are no constants."""
+    values = [value for value in node.inputs[1:] if value is not None]
+    constants = map(ir.convenience.get_const_tensor, values)
+    return tuple(
+        value.name if one is None else one.tobytes() for value, one in zip(values, constants, strict=True)
+    )
 
 
 def _slice(node: ir.Node, sizes: ir.Value) -> None:

@@ -6,7 +6,7 @@ import onnxruntime as ort
 import pytest
 import tiny_checkpoint
 from onnx import TensorProto, helper, load
-from txgraphs._few_buffers import MOST, with_few_buffers
+from txgraphs._few_buffers import MOST, dequantised_whole, with_few_buffers
 
 from txexport.exporter import export
 
@@ -39,6 +39,66 @@ def test_numbers_are_the_same(count):
     y, last = ort.InferenceSession(changed.SerializeToString()).run(None, feeds)
     assert (y == feeds["x"]).all()
     assert (last == feeds["x"][4:]).all()
+
+
+def parts_of_rounded_rows(scales: list[str]) -> ir.Model:
+    """Rounded rows in two parts, each dequantised by one of the scales and read twice."""
+    parts = ["part0", "part1"]
+    graph = helper.make_graph(
+        [
+            helper.make_node("Split", ["steps", "sizes"], parts, axis=0, name="split"),
+            *(
+                helper.make_node("DequantizeLinear", [part, scale, "zero"], [f"{part}.{use}"])
+                for part, scale in zip(parts, scales, strict=True)
+                for use in (0, 1)
+            ),
+            helper.make_node("Concat", ["part0.0", "part1.0", "part0.1", "part1.1"], ["y"], axis=0),
+        ],
+        "graph",
+        [
+            helper.make_tensor_value_info("steps", TensorProto.UINT8, ["R", 2]),
+            helper.make_tensor_value_info("sizes", TensorProto.INT64, [2]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [
+            helper.make_tensor("fine", TensorProto.FLOAT, [], [0.25]),
+            helper.make_tensor("coarse", TensorProto.FLOAT, [], [2.0]),
+            helper.make_tensor("zero", TensorProto.UINT8, [], [128]),
+        ],
+    )
+    return ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+
+
+@pytest.mark.parametrize("scales", [["fine", "fine"], ["fine", "coarse"]], ids=["one scale", "two scales"])
+def test_rounded_rows_are_dequantised_before_they_are_parted(scales):
+    """Where all parts have one scale: WebGPU dequantises no empty part."""
+    before, after = (
+        ir.to_proto(change(parts_of_rounded_rows(scales))) for change in (lambda m: m, dequantised_whole)
+    )
+    feeds = {"steps": np.array([[130, 120], [0, 255]], np.uint8)}
+    for sizes in ([0, 2], [1, 1], [2, 0]):
+        feeds["sizes"] = np.array(sizes)
+        y, expected = (
+            ort.InferenceSession(model.SerializeToString()).run(None, feeds)[0] for model in (after, before)
+        )
+        np.testing.assert_array_equal(y, expected)
+    kinds = [node.op_type for node in after.graph.node]
+    assert kinds.count("DequantizeLinear") == (1 if scales[0] == scales[1] else 4)
+
+
+def test_rounded_rows_of_experts_are_so_in_a_browser(tmp_path):
+    tiny_checkpoint.save(tmp_path / "in", "mixtral")
+    parted = {}
+    for client in ("web", None):
+        folder = tmp_path / str(client)
+        export(tmp_path / "in", folder, dtype="int8", **({"client": client} if client else {"only": "hub"}))
+        graph = load(folder / "onnx/model_int8.onnx", load_external_data=False).graph
+        split = {name for node in graph.node if node.op_type == "Split" for name in node.output}
+        parted[client] = sum(
+            node.op_type == "DequantizeLinear" and node.input[0] in split for node in graph.node
+        )
+    assert parted["web"] == 0
+    assert parted[None] > 0
 
 
 def test_experts_are_divided_so(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
-from txgraphs._few_buffers import with_few_buffers
+from txgraphs._few_buffers import dequantised_whole, with_few_buffers
 from txgraphs._flat import flatten, tidied
 from txgraphs._kernels import spell_missing
 from txgraphs._nodes import Parameter
@@ -234,7 +234,10 @@ class DtypePlan:
             finished = {role: graph.model(version("txexport"), opset) for role, graph in graphs.items()}
             if self.options.client == roles.WEB:  # which may compute on WebGPU
                 finished = {role: spell_turns(model) for role, model in finished.items()}
-            return {role: with_few_buffers(flatten(model)) for role, model in finished.items()}
+            spelled = {role: flatten(model) for role, model in finished.items()}
+            if self.options.client == roles.WEB:
+                spelled = {role: dequantised_whole(model) for role, model in spelled.items()}
+            return {role: with_few_buffers(model) for role, model in spelled.items()}
 
         result = flat(lambda role: stored.get(role, {}))
         if roles.SHARED in stored:
