@@ -36,8 +36,20 @@ FEW = {  # what each family is tried by where few cases suffice
     "bart": ["one token, then steps"],
     "mixtral": ["one token, then steps"],
 }
-RANKED = "grounding-dino"  # whose queries are others where integers change the ranks of places
-KINDS = {"native int8", "hub int8", "native int4", "hub int4"}
+# Random models that lose more than the budgets: integers change the ranks of places, so that other queries
+# are compared, the experts that a token chooses, or what a delta rule keeps.
+RANKED = ["grounding-dino", "rt_detr", "d_fine"]
+RANKED += ["qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"]
+
+
+def kinds_of(folder: Path) -> set[str]:
+    """The kinds of graphs of a bundle in int8 and int4; not every family has graphs for other clients."""
+    return {
+        f"{kind} {name}"
+        for name, graphs in bundle.read(folder).formats.items()
+        for kind, files in (("native", graphs.native), ("hub", graphs.hub))
+        if files
+    }
 
 
 @pytest.mark.parametrize(
@@ -49,37 +61,47 @@ KINDS = {"native int8", "hub int8", "native int4", "hub int4"}
         ("mixtral", FEW["mixtral"]),
         *(
             pytest.param(f, "quick", marks=pytest.mark.slow)
-            for f in sorted({*families.names()} - {"bert", RANKED})
+            for f in sorted({*families.names()} - {"bert", *RANKED})
         ),
     ],
 )
 def test_integers_are_proved(family, cases, integers_of):
     """Both kinds of graphs against transformers, ours against our twin too, each as exactly as float32."""
     every = cases if isinstance(cases, str) else [GRAPHS, WEIGHTS, FILES, *cases]
-    report = verify(integers_of(family), cases=every)
+    report, kinds = verify(integers_of(family), cases=every), kinds_of(integers_of(family))
     assert report.failed == []
     tried = [case for case in report.cases if case.runtime is not None and case.skipped is None]
     assert {(case.graphs, case.reference) for case in tried} == {
-        *((graphs, "transformers") for graphs in KINDS),
-        *((graphs, "twin") for graphs in KINDS if graphs.startswith("native")),
+        *((graphs, "transformers") for graphs in kinds),
+        *((graphs, "twin") for graphs in kinds if graphs.startswith("native")),
     }
     exact = [check for case in tried if case.name != FORMAT_LOSS for check in case.checks]
     assert exact
     if isinstance(cases, list):
         assert max(check.error for check in exact) < 1e-5
     lost = [case for case in tried if case.name == FORMAT_LOSS]
-    assert {case.graphs for case in lost} == KINDS
+    assert {case.graphs for case in lost} == kinds
     assert all(0 < check.error <= check.tolerance for case in lost for check in case.checks[:1])
     assert [case.name for case in report.cases[:3]] == [GRAPHS, WEIGHTS, FILES]
 
 
+def test_integers_of_a_text_model_within_another_are_proved(checkpoint_of, tmp_path):
+    """Qwen3.5's config.json is of texts and images; transformers' class of texts alone takes a part of it."""
+    export(checkpoint_of("qwen3_5"), tmp_path / "out", dtype="int8", only="native")
+    report = verify(tmp_path / "out", cases=["three ragged rows, then steps"])
+    assert report.ok
+    assert {case.reference for case in report.cases} == {"transformers", "twin"}
+
+
 @pytest.mark.slow
-def test_integers_that_change_ranks_are_proved(integers_of):
-    """The graphs are exact; the loss, which compares queries one by one, is reported."""
-    report = verify(integers_of(RANKED), cases="quick")
-    assert {(case.name, case.graphs) for case in report.failed} == {(FORMAT_LOSS, kind) for kind in KINDS}
+@pytest.mark.parametrize("family", RANKED)
+def test_integers_that_change_ranks_are_proved(family, integers_of):
+    """The graphs are exact; the loss, which compares a random model's queries or tokens, is reported."""
+    report, kinds = verify(integers_of(family), cases="quick"), kinds_of(integers_of(family))
+    assert report.failed
+    assert {case.name for case in report.failed} == {FORMAT_LOSS}
     tried = [case for case in report.cases if case.runtime is not None and case.skipped is None]
-    assert {case.graphs for case in tried if case.name != FORMAT_LOSS} == KINDS
+    assert {case.graphs for case in tried if case.name != FORMAT_LOSS} == kinds
 
 
 @pytest.fixture(scope="module")
