@@ -99,8 +99,10 @@ def save_checkpoint(row: Row, folder: Path) -> None:
 
 
 def original(row: Row, checkpoint: Path) -> Any:
-    """The checkpoint in transformers."""
-    return getattr(transformers, row.architecture).from_pretrained(checkpoint).eval()
+    """The checkpoint in transformers: of images and texts its text model, where that alone is exported."""
+    within = row.task == GENERATE and row.architecture.endswith("ForConditionalGeneration")
+    kind = "AutoModelForCausalLM" if within else row.architecture
+    return getattr(transformers, kind).from_pretrained(checkpoint).eval()
 
 
 def ids_of(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
