@@ -27,23 +27,31 @@ def with_few_buffers(model: ir.Model) -> ir.Model:
     return model
 
 
-def dequantised_whole(model: ir.Model) -> ir.Model:
-    """The same flat model; rounded rows that a Split along the first axis parts are dequantised before it.
+def rounded_whole(model: ir.Model) -> ir.Model:
+    """The same flat model; rows that are rounded, parted by a Split along the first axis and dequantised are
+    rounded as floats instead, and then parted: to the same numbers.
 
-    ONNX Runtime's CPU multiplies in integers where nothing is between a DequantizeLinear and a product, so
-    it is for graphs that may run on WebGPU alone.
+    A DequantizeLinear before the parts would not do: ONNX Runtime moves it behind slices. Its CPU multiplies
+    in integers where nothing is between a DequantizeLinear and a product, so it is for graphs that may run
+    on WebGPU alone.
     """
     for node in list(model.graph.all_nodes()):
-        users = [use.node for part in node.outputs for use in part.uses()]
         along = node.attributes.get("axis")
         if node.op_type != "Split" or along is None or along.as_int() != 0 or node.graph is None:
             continue
-        if {use.op_type for use in users} != {"DequantizeLinear"} or len({_step(use) for use in users}) > 1:
+        rounding = node.inputs[0].producer() if node.inputs[0] is not None else None
+        users = [use.node for part in node.outputs for use in part.uses()]
+        if rounding is None or {use.op_type for use in users} != {"DequantizeLinear"}:
             continue
-        whole = ir.node("DequantizeLinear", [node.inputs[0], *users[0].inputs[1:]])
+        if rounding.op_type != "QuantizeLinear" or {_step(use) for use in users} != {_step(rounding)}:
+            continue
+        rows, step = rounding.inputs[:2]
+        steps = ir.node("Div", [rows, step])
+        whole = ir.node("Round", steps.outputs)
+        rounded = ir.node("Mul", [whole.outputs[0], step])
         parts = ir.node(
             "Split",
-            [whole.outputs[0], *node.inputs[1:]],
+            [rounded.outputs[0], *node.inputs[1:]],
             dict(node.attributes),
             num_outputs=len(node.outputs),
         )
@@ -53,12 +61,15 @@ def dequantised_whole(model: ir.Model) -> ir.Model:
                 ir.convenience.replace_nodes_and_values(
                     use.graph, use, [use], [], use.outputs, [parts.outputs[place]]
                 )
-        _replace(node, [whole, parts], list(parts.outputs), str(node.name))
+        _replace(node, [steps, whole, rounded, parts], list(parts.outputs), str(node.name))
+        if not rounding.outputs[0].uses():
+            assert rounding.graph is not None
+            rounding.graph.remove(rounding)
     return model
 
 
 def _step(node: ir.Node) -> tuple[bytes | str | None, ...]:
-    """The bytes of a DequantizeLinear's scale and zero, or their names where they are no constants."""
+    """The bytes of a scale and a zero, or their names where they are no constants."""
     values = [value for value in node.inputs[1:] if value is not None]
     constants = map(ir.convenience.get_const_tensor, values)
     return tuple(

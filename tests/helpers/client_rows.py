@@ -26,7 +26,9 @@ from helpers.rows import (
     TRANSLATE,
     Row,
 )
+from txexport import families
 from txexport.bundle.manifest import GraphFile
+from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import cache_names
 
 TOLERANCE = 1e-4
@@ -100,8 +102,8 @@ def save_checkpoint(row: Row, folder: Path) -> None:
 
 def original(row: Row, checkpoint: Path) -> Any:
     """The checkpoint in transformers: of images and texts its text model, where that alone is exported."""
-    within = row.task == GENERATE and row.architecture.endswith("ForConditionalGeneration")
-    kind = "AutoModelForCausalLM" if within else row.architecture
+    resolved = families.resolve(Checkpoint(checkpoint), row.task, None)
+    kind = row.architecture if resolved.original is None else resolved.original
     return getattr(transformers, kind).from_pretrained(checkpoint).eval()
 
 
