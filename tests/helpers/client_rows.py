@@ -30,6 +30,7 @@ from txexport import families
 from txexport.bundle.manifest import GraphFile
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.contracts import cache_names
+from txexport.verification.references.transformers_reference import Transformers
 
 TOLERANCE = 1e-4
 NEW_TOKENS = 10
@@ -102,9 +103,10 @@ def save_checkpoint(row: Row, folder: Path) -> None:
 
 def original(row: Row, checkpoint: Path) -> Any:
     """The checkpoint in transformers: of images and texts its text model, where that alone is exported."""
-    resolved = families.resolve(Checkpoint(checkpoint), row.task, None)
-    kind = row.architecture if resolved.original is None else resolved.original
-    return getattr(transformers, kind).from_pretrained(checkpoint).eval()
+    if row.task == GENERATE and row.architecture.endswith("ForConditionalGeneration"):
+        source = Checkpoint(checkpoint)
+        return Transformers(source, families.resolve(source, row.task, None)).model
+    return getattr(transformers, row.architecture).from_pretrained(checkpoint).eval()
 
 
 def ids_of(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
