@@ -27,45 +27,49 @@ def with_few_buffers(model: ir.Model) -> ir.Model:
     return model
 
 
-def rounded_whole(model: ir.Model) -> ir.Model:
-    """The same flat model; rows that are rounded, parted by a Split along the first axis and dequantised are
-    rounded as floats instead, and then parted: to the same numbers.
+def dequantised_whole(model: ir.Model) -> ir.Model:
+    """The same flat model; rounded rows that a Split along the first axis parts are dequantised before it.
 
-    A DequantizeLinear before the parts would not do: ONNX Runtime moves it behind slices. Its CPU multiplies
-    in integers where nothing is between a DequantizeLinear and a product, so it is for graphs that may run
-    on WebGPU alone.
+    More than MOST parts are parts of parts: ONNX Runtime moves a DequantizeLinear behind a Slice. Its CPU
+    multiplies in integers where nothing is between a DequantizeLinear and a product, so it is for graphs
+    that may run on WebGPU alone.
     """
     for node in list(model.graph.all_nodes()):
-        along = node.attributes.get("axis")
-        if node.op_type != "Split" or along is None or along.as_int() != 0 or node.graph is None:
-            continue
-        rounding = node.inputs[0].producer() if node.inputs[0] is not None else None
         users = [use.node for part in node.outputs for use in part.uses()]
-        if rounding is None or {use.op_type for use in users} != {"DequantizeLinear"}:
+        along = node.attributes.get("axis")
+        sizes = node.inputs[1] if len(node.inputs) > 1 else None
+        if node.op_type != "Split" or along is None or along.as_int() != 0 or sizes is None:
             continue
-        if rounding.op_type != "QuantizeLinear" or {_step(use) for use in users} != {_step(rounding)}:
+        if {use.op_type for use in users} != {"DequantizeLinear"} or len({_step(use) for use in users}) > 1:
             continue
-        rows, step = rounding.inputs[:2]
-        steps = ir.node("Div", [rows, step])
-        whole = ir.node("Round", steps.outputs)
-        rounded = ir.node("Mul", [whole.outputs[0], step])
-        parts = ir.node(
-            "Split",
-            [rounded.outputs[0], *node.inputs[1:]],
-            dict(node.attributes),
-            num_outputs=len(node.outputs),
-        )
+        whole = ir.node("DequantizeLinear", [node.inputs[0], *users[0].inputs[1:]])
+        nodes, parts = _parts(whole.outputs[0], sizes, len(node.outputs))
         for place, part in enumerate(node.outputs):
             for use in list(part.consumers()):
                 assert use.graph is not None
                 ir.convenience.replace_nodes_and_values(
-                    use.graph, use, [use], [], use.outputs, [parts.outputs[place]]
+                    use.graph, use, [use], [], use.outputs, [parts[place]]
                 )
-        _replace(node, [steps, whole, rounded, parts], list(parts.outputs), str(node.name))
-        if not rounding.outputs[0].uses():
-            assert rounding.graph is not None
-            rounding.graph.remove(rounding)
+        _replace(node, [whole, *nodes], parts, str(node.name))
     return model
+
+
+def _parts(x: ir.Value, sizes: ir.Value, count: int) -> tuple[list[ir.Node], list[ir.Value]]:
+    """Nodes that part x along the first axis by `count` sizes, and the parts."""
+    if count <= MOST:
+        split = ir.node("Split", [x, sizes], {"axis": 0}, num_outputs=count)
+        return [split], list(split.outputs)
+    counts = [min(-(-count // MOST), count - at) for at in range(0, count, -(-count // MOST))]
+    constant = ir.node("Constant", [], {"value": ir.tensor(counts, dtype=ir.DataType.INT64)})
+    groups = ir.node("Split", [sizes, constant.outputs[0]], {"axis": 0}, num_outputs=len(counts))
+    sums = [ir.node("ReduceSum", [group], {"keepdims": 1}) for group in groups.outputs]
+    together = ir.node("Concat", [one.outputs[0] for one in sums], {"axis": 0})
+    split = ir.node("Split", [x, together.outputs[0]], {"axis": 0}, num_outputs=len(counts))
+    nodes, parts = [constant, groups, *sums, together, split], []
+    for group, piece, number in zip(groups.outputs, split.outputs, counts, strict=True):
+        more, pieces = _parts(piece, group, number)
+        nodes, parts = [*nodes, *more], [*parts, *pieces]
+    return nodes, parts
 
 
 def _step(node: ir.Node) -> tuple[bytes | str | None, ...]:
@@ -116,7 +120,7 @@ def _replace(node: ir.Node, nodes: Sequence[ir.Node], results: list[Any], name: 
     """Insert nodes, named after the one whose outputs they compute, in its place."""
     assert node.graph is not None
     for number, one in enumerate(nodes):
-        one.name = f"{name}_{number}"
+        one.name = f"{name}/{number}"  # which no node of a flat model is called
         for place, value in enumerate(one.outputs):
-            value.name = f"{one.name}_{place}"
+            value.name = f"{one.name}/{place}"
     ir.convenience.replace_nodes_and_values(node.graph, node, [node], nodes, node.outputs, results)

@@ -6,7 +6,7 @@ import onnxruntime as ort
 import pytest
 import tiny_checkpoint
 from onnx import TensorProto, helper, load
-from txgraphs._few_buffers import MOST, rounded_whole, with_few_buffers
+from txgraphs._few_buffers import MOST, dequantised_whole, with_few_buffers
 
 from txexport.exporter import export
 
@@ -42,51 +42,52 @@ def test_numbers_are_the_same(count):
 
 
 def parts_of_rounded_rows(scales: list[str]) -> ir.Model:
-    """Rows rounded by the first scale, in two parts, each dequantised by the next one and read twice."""
-    parts = ["part0", "part1"]
+    """Rounded rows in as many parts as scales, each dequantised by its own and read twice."""
+    parts = [f"part{number}" for number in range(len(scales))]
     graph = helper.make_graph(
         [
-            helper.make_node("QuantizeLinear", ["x", scales[0], "zero"], ["steps"]),
             helper.make_node("Split", ["steps", "sizes"], parts, axis=0, name="split"),
             *(
                 helper.make_node("DequantizeLinear", [part, scale, "zero"], [f"{part}.{use}"])
-                for part, scale in zip(parts, scales[1:], strict=True)
+                for part, scale in zip(parts, scales, strict=True)
                 for use in (0, 1)
             ),
-            helper.make_node("Concat", ["part0.0", "part1.0", "part0.1", "part1.1"], ["y"], axis=0),
+            helper.make_node("Concat", [f"{part}.{use}" for use in (0, 1) for part in parts], ["y"], axis=0),
         ],
         "graph",
         [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["R", 50]),
-            helper.make_tensor_value_info("sizes", TensorProto.INT64, [2]),
+            helper.make_tensor_value_info("steps", TensorProto.UINT8, ["R", 2]),
+            helper.make_tensor_value_info("sizes", TensorProto.INT64, [len(scales)]),
         ],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [
-            helper.make_tensor("fine", TensorProto.FLOAT, [], [1 / 127]),
-            helper.make_tensor("coarse", TensorProto.FLOAT, [], [2 / 127]),
+            helper.make_tensor("fine", TensorProto.FLOAT, [], [0.25]),
+            helper.make_tensor("coarse", TensorProto.FLOAT, [], [2.0]),
             helper.make_tensor("zero", TensorProto.UINT8, [], [128]),
         ],
     )
     return ir.from_proto(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
 
 
-@pytest.mark.parametrize(
-    "scales", [["fine"] * 3, ["fine", "fine", "coarse"], ["coarse", "fine", "fine"]], ids="-".join
-)
-def test_rounded_rows_are_rounded_before_they_are_parted(scales):
-    """Where all have one scale: WebGPU dequantises no empty part."""
-    unchanged = parts_of_rounded_rows(scales)
-    before, after = map(ir.to_proto, (unchanged, rounded_whole(parts_of_rounded_rows(scales))))
-    halves = np.arange(-127, 123, 2.5, dtype=np.float32).reshape(2, 50) / 127  # also numbers half way
-    for sizes in ([0, 2], [1, 1], [2, 0]):
-        feeds = {"x": halves, "sizes": np.array(sizes)}
+@pytest.mark.parametrize("count", [2, MOST, MOST + 1, 50, 64])
+@pytest.mark.parametrize("other", ["fine", "coarse"])
+def test_rounded_rows_are_dequantised_before_they_are_parted(count, other):
+    """Where all parts have one scale: WebGPU dequantises no empty part."""
+    scales = [*["fine"] * (count - 1), other]
+    before, after = map(
+        ir.to_proto, (parts_of_rounded_rows(scales), dequantised_whole(parts_of_rounded_rows(scales)))
+    )
+    random = np.random.default_rng(count)
+    for sizes in (random.integers(0, 3, count), np.eye(count, dtype=np.int64)[-1] * 2):
+        feeds = {"steps": random.integers(0, 256, (sizes.sum(), 2)).astype(np.uint8), "sizes": sizes}
         y, expected = (
             ort.InferenceSession(model.SerializeToString()).run(None, feeds)[0] for model in (after, before)
         )
         np.testing.assert_array_equal(y, expected)
     kinds = [node.op_type for node in after.graph.node]
-    assert kinds.count("DequantizeLinear") == (0 if len({*scales}) == 1 else 4)
-    assert kinds.count("QuantizeLinear") == (0 if len({*scales}) == 1 else 1)
+    assert kinds.count("DequantizeLinear") == (1 if other == "fine" else 2 * count)
+    parts = [len(node.output) for node in after.graph.node if node.op_type == "Split"]
+    assert max(parts) <= MOST or other == "coarse"
 
 
 def test_rounded_rows_of_experts_are_so_in_a_browser(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
-from txgraphs._few_buffers import rounded_whole, with_few_buffers
+from txgraphs._few_buffers import dequantised_whole, with_few_buffers
 from txgraphs._flat import flatten, tidied
 from txgraphs._kernels import spell_missing
 from txgraphs._nodes import Parameter
@@ -236,7 +236,7 @@ class DtypePlan:
                 finished = {role: spell_turns(model) for role, model in finished.items()}
             spelled = {role: flatten(model) for role, model in finished.items()}
             if self.options.client == roles.WEB:
-                spelled = {role: rounded_whole(model) for role, model in spelled.items()}
+                spelled = {role: dequantised_whole(model) for role, model in spelled.items()}
             return {role: with_few_buffers(model) for role, model in spelled.items()}
 
         result = flat(lambda role: stored.get(role, {}))
