@@ -21,6 +21,7 @@ from helpers.client_rows import (
     sequences,
 )
 from helpers.rows import CONVERSE, GENERATE, Row
+from helpers.saturation import skip_where_products_saturate
 from PIL import Image
 from tokenizers import Tokenizer
 
@@ -109,6 +110,8 @@ def test_greedy_and_beam_tokens_equal_transformers(row, client, exported, proces
 @pytest.mark.parametrize("client", LAYOUTS)
 @pytest.mark.parametrize("row", DECODERS[:2], ids=lambda row: row.id)
 def test_tokens_in_other_numbers_are_those_of_our_runtime(row, client, dtype, exported, process, tmp_path):
+    if dtype == "int8-fast":
+        skip_where_products_saturate()
     checkpoint, ids = exported(row, client).checkpoint, ids_of((1, 5))
     export(checkpoint, tmp_path / "out", dtype=dtype, client=client)
     settings = settings_of(1, ids.shape[1] + 4)

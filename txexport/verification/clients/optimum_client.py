@@ -32,14 +32,21 @@ CLASSES = {
 
 
 def _has_boxes(bundle: Path) -> bool:
-    """Tell whether a model reads boxes of words, which the classes of tasks do not pass on."""
-    return json.loads((bundle / "txexport.json").read_text(encoding="utf-8"))["spec"]["type"] == "document"
+    """Tell whether a model reads boxes of words, which the classes of tasks do not pass on.
+
+    One on a hub is taken for one that does not.
+    """
+    manifest = bundle / "txexport.json"
+    return (
+        manifest.is_file() and json.loads(manifest.read_text(encoding="utf-8"))["spec"]["type"] == "document"
+    )
 
 
 @cache
 def load(bundle: Path, task: str, **loading: Any) -> Any:
     """The model; one that recognises speech in one graph has a CTC head, one of pages its own class."""
-    ctc = task == "automatic-speech-recognition" and not any(bundle.glob("onnx/encoder_model*.onnx"))
+    speech = task == "automatic-speech-recognition" and bundle.is_dir()  # on a hub, it has two graphs
+    ctc = speech and not any(bundle.glob("onnx/encoder_model*.onnx"))
     kind = ort.ORTModelForCTC if ctc else ort.ORTModelForCustomTasks if _has_boxes(bundle) else CLASSES[task]
     return kind.from_pretrained(str(bundle), **loading)
 
