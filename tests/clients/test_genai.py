@@ -112,7 +112,8 @@ def test_greedy_and_beam_tokens_equal_transformers(row, client, exported, proces
 def test_tokens_in_other_numbers_are_those_of_our_runtime(row, client, dtype, exported, process, tmp_path):
     if dtype == "int8-fast":
         skip_where_products_saturate()
-    checkpoint, ids = exported(row, client).checkpoint, ids_of((1, 5))
+    # A prompt of clear choices, 0.4 apart: int8-fast depends on the rows of a step, which differ here.
+    checkpoint, ids = exported(row, client).checkpoint, ids_of((1, 5), seed=4)
     export(checkpoint, tmp_path / "out", dtype=dtype, client=client)
     settings = settings_of(1, ids.shape[1] + 4)
     [answer] = process.ask(

@@ -38,7 +38,7 @@ FEW = {  # what each family is tried by where few cases suffice
 }
 # Random models that lose more than the budgets: integers change the ranks of places, so that other queries
 # are compared, the experts that a token chooses, or what a delta rule keeps.
-RANKED = ["grounding-dino", "rt_detr", "d_fine"]
+RANKED = ["grounding-dino", "rt_detr", "d_fine", "lw_detr"]
 RANKED += ["qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"]
 
 
