@@ -42,15 +42,15 @@ def dequantised_whole(model: ir.Model) -> ir.Model:
             continue
         if {use.op_type for use in users} != {"DequantizeLinear"} or len({_step(use) for use in users}) > 1:
             continue
-        whole = ir.node("DequantizeLinear", [node.inputs[0], *users[0].inputs[1:]])
-        nodes, parts = _parts(whole.outputs[0], sizes, len(node.outputs))
+        dequantised = ir.node("DequantizeLinear", [node.inputs[0], *users[0].inputs[1:]])
+        nodes, parts = _parts(dequantised.outputs[0], sizes, len(node.outputs))
         for place, part in enumerate(node.outputs):
             for use in list(part.consumers()):
                 assert use.graph is not None
                 ir.convenience.replace_nodes_and_values(
                     use.graph, use, [use], [], use.outputs, [parts[place]]
                 )
-        _replace(node, [whole, *nodes], parts, str(node.name))
+        _replace(node, [dequantised, *nodes], parts, str(node.name))
     return model
 
 
@@ -65,7 +65,7 @@ def _parts(x: ir.Value, sizes: ir.Value, count: int) -> tuple[list[ir.Node], lis
     sums = [ir.node("ReduceSum", [group], {"keepdims": 1}) for group in groups.outputs]
     together = ir.node("Concat", [one.outputs[0] for one in sums], {"axis": 0})
     split = ir.node("Split", [x, together.outputs[0]], {"axis": 0}, num_outputs=len(counts))
-    nodes, parts = [constant, groups, *sums, together, split], []
+    nodes, parts = [constant, groups, *sums, together, split], list[ir.Value]()
     for group, piece, number in zip(groups.outputs, split.outputs, counts, strict=True):
         more, pieces = _parts(piece, group, number)
         nodes, parts = [*nodes, *more], [*parts, *pieces]

@@ -181,7 +181,9 @@ def test_images(bundle_for, tmp_path):
     assert f" {left}, " in invoke("detect", *some)
     invoke("detect", *some, tmp_path / "a.png", "--draw", tmp_path / "drawn")
     assert {path.name for path in (tmp_path / "drawn").iterdir()} == {"a.png", "a-2.png"}
-    assert "b.xyz cannot be written" in refusal("detect", *some, "--draw", tmp_path / "b.xyz")
+    assert "b.xyz ends in '.xyz', expected one of .png" in refusal(
+        "detect", *some, "--draw", tmp_path / "b.xyz"
+    )
     before = (tmp_path / "a.png").read_bytes()
     assert "would replace an input" in refusal("detect", *some, "--draw", tmp_path / "a.png")
     two = bundle, tmp_path / "a.jpg", tmp_path / "a.png"  # the first would be drawn over the second

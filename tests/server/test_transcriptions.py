@@ -166,7 +166,7 @@ def test_translations_are_english(audio, model_of, server):
     TranslationVerbose.model_validate(answer.model_dump(), strict=True)
     assert answer.language == "english"
     assert sent(server, "translations", response_format="verbose_json").json()["task"] == "translate"
-    with pytest.raises(openai.BadRequestError, match="task is an option of models that generate text"):
+    with pytest.raises(openai.BadRequestError, match="letters transcribes and does not translate"):
         create(model="letters", file=("a.wav", LONG))
 
 

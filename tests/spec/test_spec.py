@@ -200,7 +200,9 @@ CONTRADICTIONS = {
     "a span has 2 ends, not 3": lambda: HeadSpec(HeadKind.SPANS, tied=False, labels=3),
     "a choice has 1 score, not 3": lambda: HeadSpec(HeadKind.CHOICES, tied=False, labels=3),
     "kind 'tokens' picks no token": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, pick=Pick.LAST),
-    "only a causal LM caps": lambda: HeadSpec(HeadKind.TOKENS, tied=False, labels=3, softcap=30.0),
+    "only one of kind 'causal_lm' has it": lambda: HeadSpec(
+        HeadKind.TOKENS, tied=False, labels=3, softcap=30.0
+    ),
     "a next-sentence head stands beside": lambda: EncoderSpec(encoder=ENCODER, next_sentence=MASKED_LM),
     "the shared expert is 10 wide": lambda: dataclasses.replace(
         EXPERTS, shared=FeedForwardSpec(10, 20, Activation.RELU)
@@ -546,7 +548,7 @@ CONTRADICTIONS = {
     "factored_bias is True with factored_size 12": lambda: HeadSpec(
         HeadKind.CAUSAL_LM, factored_size=12, factored_bias=True
     ),
-    "beside is 4 in a head of kind 'tokens'": lambda: HeadSpec(
+    "beside is 4, expected None in a head of kind 'tokens'": lambda: HeadSpec(
         HeadKind.TOKENS, tied=False, labels=3, beside=4
     ),
     "beside is 0": lambda: HeadSpec(HeadKind.MASKED_LM, beside=0),

@@ -74,7 +74,7 @@ class Checkpoint:
             self.tensors |= self.gguf.tensors
             return
         if not self.folder.is_dir():
-            expected = "expected a downloaded checkpoint with config.json and weights, or a GGUF file"
+            expected = "expected a checkpoint with config.json and weights, a GGUF file, or org/name on a hub"
             raise CheckpointError(f"{source} is not a folder{near_paths(self.folder, otherwise=expected)}")
         self.companions()  # links out of the folder are refused before anything is read
         self.config_file = self.folder / "config.json"

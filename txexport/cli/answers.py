@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 SKIPPED = "txexport.skipped"  # key in a context's meta: --on-error skip skipped inputs
 NOTHING = "txexport.nothing"  # the same: the method's answer to no inputs
+
+FILE = re.compile(r"\S+\.(txt|csv|tsv|jsonl?|md|html?)")  # a text that is taken for the name of one
 
 Answered = tuple[Input, Any]  # an input, and its answer or the error
 Ask = Callable[..., Sequence]
@@ -91,10 +94,12 @@ class Answers:
                     if isinstance(answer, Exception):
                         if self.on_error == "stop":
                             yield result
-                            raise InputError(_stopped(inputs.noun, one.number, answer))
+                            raise InputError(_stopped(inputs.noun, one, answer))
                         bad += 1
                         if not self.as_json:
-                            click.echo(f"error: {inputs.noun or 'input'} {one.number}: {answer}", err=True)
+                            click.echo(
+                                f"error: {_name(inputs.noun or 'input', one, answer)}: {answer}", err=True
+                            )
                     result.append((one, answer))
                 yield result
                 done += len(window)
@@ -130,7 +135,7 @@ class Answers:
 
 
 def check_texts(texts: Sequence[Any]) -> None:
-    """Note a text that is the name of a file, which is not read.
+    """Note a text that is the name of a file or a folder, which is not read, or looks like that of a file.
 
     Raises UsageError where there are several, and all are, as a shell makes them of *.txt.
     """
@@ -140,8 +145,18 @@ def check_texts(texts: Sequence[Any]) -> None:
             f"the {len(files):,} texts are names of files, such as {files[0]}; --file reads the texts of a "
             "file, one on each line"
         )
-    if files:
-        click.echo(line(f"note: {files[0]} is read as a text; --file reads each line of a file"), err=True)
+    names = files or [
+        text for text in texts if isinstance(text, str) and (FILE.fullmatch(text) or _folder(text))
+    ]
+    if names:
+        kind = "" if files else ", a folder," if _folder(names[0]) else ", and there is no such file,"
+        click.echo(
+            line(f"note: {names[0]}{kind} is read as a text; --file reads each line of a file"), err=True
+        )
+
+
+def _folder(text: str) -> bool:
+    return bool(text) and os.path.isdir(text)
 
 
 def skipped(one: Input, error: Exception) -> dict[str, Any]:
@@ -172,11 +187,18 @@ def _together(ask: Ask, entries: Sequence[Input], advance: Callable[[int], None]
     yield from zip(entries, answered(ask_from, values, entries[0].number - 1 if entries else 0), strict=True)
 
 
-def _stopped(noun: str, number: int, error: Exception) -> str:
+def _stopped(noun: str, one: Input, error: Exception) -> str:
     """The error of a command that stops at an input, with the number of inputs answered before it."""
     if not noun:
         return str(error)
-    return f"{noun} {number}: {error}; answered {number - 1:,} before it; --on-error skip skips such inputs"
+    before = f"answered {one.number - 1:,} before it; --on-error skip skips such inputs"
+    return f"{_name(noun, one, error)}: {error}; {before}"
+
+
+def _name(noun: str, one: Input, error: Exception) -> str:
+    """An input's number, and its file if its value has one that the error does not name."""
+    path = str(getattr(one.value, "path", ""))
+    return f"{noun} {one.number}" if path in str(error) else f"{noun} {one.number}, {path}"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from txexport.cli import options
-from txexport.support.paths import write_text
+from txexport.support.replaced import write_text
 
 if TYPE_CHECKING:
     from txexport.runtime.tasks.attention import AttentionMap

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from txexport.cli.options import bundle, plot_file, texts_file
-from txexport.support.paths import write_text
 from txexport.support.printable import line
+from txexport.support.replaced import write_text
 
 
 @click.command()

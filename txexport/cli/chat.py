@@ -15,8 +15,8 @@ from txexport.bundle import check_output
 from txexport.cli import inputs, options
 from txexport.cli.generate import search_options
 from txexport.errors import InputError, TxexportError
-from txexport.support.paths import write_text
 from txexport.support.printable import line
+from txexport.support.replaced import write_text
 
 if TYPE_CHECKING:
     from txexport.runtime import Model

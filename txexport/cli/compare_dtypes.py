@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from txexport.cli.options import bundle, device, plot_file, texts_file
-from txexport.support.paths import write_text
 from txexport.support.printable import line
+from txexport.support.replaced import write_text
 
 
 @click.command()
@@ -28,7 +28,7 @@ from txexport.support.printable import line
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @device
 def compare_dtypes(out: Path, plot: Path | None, as_json: bool, **options: Any) -> None:
-    """Compare size, accuracy and speed of the dtypes of BUNDLE with its float32.
+    """Compare size, accuracy and speed of the dtypes of BUNDLE with its float32, or its first one.
 
     All dtypes of a bundle, such as one of `export --dtype float32,int8,int4`, read the same texts, and are
     timed in turn. Embeddings are compared by cosine and nearest neighbours, generated text by perplexity and

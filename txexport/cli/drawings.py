@@ -23,12 +23,17 @@ def drawings(
 ) -> Iterator[list[Answered]]:
     """The windows of answers; `draw` makes a PIL image of each image and its answer before it is shown.
 
-    The images are `texts`, or lines of `file`. A single one is drawn to the file `target`, several to PNG
-    files of their names in that folder; of two images with one name, the second gets a number. Raises
+    The images are `texts`, or lines of `file`. A single one is drawn to the file `target`, several, or one if
+    `target` is a folder, to PNG files of their names in it; of two images with one name, the second gets a
+    number. Raises
     InputError for a file that cannot be written, UsageError for one that is an image that is read, or for a
     folder named as an image.
     """
-    single = file is None and len(texts) == 1
+    single = file is None and len(texts) == 1 and not target.is_dir()
+    if single and target.suffix.lower() not in PICTURES:
+        raise click.UsageError(
+            f"--draw {target} ends in '{target.suffix}', expected one of {', '.join(PICTURES)}"
+        )
     if not single and target.suffix.lower() in PICTURES and not target.is_dir():
         raise click.UsageError(f"several images are drawn into a folder; --draw {target} looks like a file")
     written: set[str] = set()

@@ -130,8 +130,15 @@ def _source(texts: Sequence[str], file: Path | None) -> Path | None:
     if file is None and list(texts) == ["-"]:
         return Path("-")
     if bool(texts) == (file is not None):
-        raise click.UsageError("give texts as arguments, --file FILE, or - for standard input")
+        raise click.UsageError(f"give {_arguments()} as arguments, --file FILE, or - for standard input")
     return file
+
+
+def _arguments() -> str:
+    """The name of the command's arguments, such as "texts" or "sounds"."""
+    parameters = click.get_current_context().command.params
+    metavars = [one.metavar for one in parameters if one.name == "texts" and isinstance(one, click.Argument)]
+    return (metavars[0] or "").strip("[].").lower() if metavars else "texts"
 
 
 def _question(line: str) -> tuple[str, list[str]]:

@@ -9,7 +9,7 @@ import click
 
 from txexport.cli import options
 from txexport.cli.traced import traced_details
-from txexport.support.paths import write_text
+from txexport.support.replaced import write_text
 
 
 @click.command()

@@ -12,8 +12,8 @@ from txexport.bundle import read_any
 from txexport.cli import options
 from txexport.cli.options import bundle
 from txexport.cli.reported import REPORTED, reported
-from txexport.support.paths import write_text
 from txexport.support.printable import line
+from txexport.support.replaced import write_text
 from txexport.verification.exports import is_export
 
 MOST_DIFFERENCES = 20  # that are printed

@@ -98,6 +98,8 @@ async def _answer(request: Request, fields: Mapping[str, Schema], task: str | No
     body = fitted(form, fields)
     served = find(request.app.state.served, body["model"])
     needs(served, "transcribe")
+    if task is not None and served.generation is None:
+        raise RefusedError(f"{served.name} transcribes and does not translate; use /v1/audio/transcriptions")
     deadline = Deadline(request, body)
     chosen = task or body.get("task") or "transcribe"
     whisper = served.generation is not None and not served.model.bundle.reads_any_length

@@ -41,17 +41,16 @@ class HeadSpec:
     precedes the projection, followed by the optional `norm`; `dense_bias` is the dense layer's. `pick`
     selects the vector that a sequence's scores are computed from: LAST is the last token without the id
     `pad_token_id`, LAST_EOS the last one with the id `eos_token_id`. A causal LM's scores s become
-    softcap * tanh(s / softcap). FIRST_TWO and
-    GLOBAL_AVERAGE may have a norm without a dense layer. FIRST_AND_MEAN excludes the
-    `registers` vectors after the first from its mean, GLOBAL_AVERAGE the first `registers` vectors. With a
-    `factored_size`, vectors are projected to that width first: a causal LM's without a bias, to the width of
-    the token embedding that it is tied to, a sequence's with a `factored_bias` or without. A speaker's vector
-    is made by `time_delay`, and its scores are as many as `labels`. A detector's `labels` are those of
-    `boxes`, `masks` or `object_masks`, the last of them "no object", or of `instance_masks`, without it. A
-    head of `depth` has no labels; one of `segments` scores them for the places of a map, and one of a `pose`
-    has a map for each. Of SPANS that pick FIRST_EOS, the scores of a token are products with the vector of
-    the question's token, whose id is `eos_token_id` (Ram et al. 2021, 3.2). A masked LM's vectors may be
-    `beside` numbers wider than its matrix, tied or not: another one has those columns.
+    softcap * tanh(s / softcap). FIRST_TWO and GLOBAL_AVERAGE may have a norm without a dense layer.
+    FIRST_AND_MEAN excludes the `registers` vectors after the first from its mean, GLOBAL_AVERAGE the first
+    `registers` vectors. With a `factored_size`, vectors are projected to that width first: a causal LM's
+    without a bias, to the width of the token embedding that it is tied to, a sequence's with a
+    `factored_bias` or without. A speaker's vector is made by `time_delay`, and its scores are as many as
+    `labels`. A detector's `labels` are those of `boxes`, `masks` or `object_masks`, the last of them "no
+    object", or of `instance_masks`, without it. A head of `depth` has no labels; one of `segments` scores
+    them for the places of a map, one of a `pose` has a map for each. Of SPANS that pick FIRST_EOS, a
+    token's scores are products with the vector of the question's token `eos_token_id` (Ram et al. 2021,
+    3.2). A masked LM's vectors may be `beside` numbers wider than its matrix: another has those columns.
     """
 
     kind: HeadKind = HeadKind.NONE
@@ -105,20 +104,14 @@ class HeadSpec:
         self._check_dense_layer()
         self._check_pick()
         self._check_factored()
-        if self.beside is not None:
-            positive(self, "beside")
-            if self.kind != HeadKind.MASKED_LM:
-                raise SpecError(
-                    f"HeadSpec: beside is {self.beside} in a head of kind '{self.kind}', expected None: a "
-                    "masked LM alone multiplies with two matrices side by side"
-                )
-        if self.softcap is not None:
-            positive(self, "softcap")
-            if self.kind != HeadKind.CAUSAL_LM:
-                raise SpecError(
-                    f"HeadSpec: softcap is {self.softcap}, expected None in a head of kind '{self.kind}': "
-                    "only a causal LM caps its scores"
-                )
+        for name, kind in (("softcap", HeadKind.CAUSAL_LM), ("beside", HeadKind.MASKED_LM)):
+            if getattr(self, name) is not None:
+                positive(self, name)
+                if self.kind != kind:
+                    raise SpecError(
+                        f"HeadSpec: {name} is {getattr(self, name)}, expected None in a head of kind "
+                        f"'{self.kind}': only one of kind '{kind}' has it"
+                    )
 
     def _check_dense_layer(self) -> None:
         if self.kind == HeadKind.MASKED_LM and (self.activation is None) != (self.norm is None):

@@ -61,13 +61,6 @@ def writing(path: str | Path) -> Iterator[None]:
         raise
 
 
-def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8, in a folder that is made if missing. Raises OSError that names it."""
-    with writing(path):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
-
-
 def _is_blob(path: Path, target: Path, repository: Path) -> bool:
     """Tell whether `path` links directly to `target`, a file of a `repository` in the hub's cache.
 

@@ -36,3 +36,9 @@ def replaced(path: Path) -> Iterator[IO[bytes]]:
         raise
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file in UTF-8 as `replaced` does. Raises OSError that names it."""
+    with replaced(Path(path)) as stream:
+        stream.write(text.encode())

@@ -125,7 +125,7 @@ class Cursor:
 def _counts(cursor: Cursor) -> tuple[int, int]:
     """The numbers of tensors and keys."""
     if cursor.take(4, "its first word") != MAGIC:
-        raise ValueError("it does not begin with GGUF")
+        raise ValueError("it does not begin with GGUF; other checkpoints are folders")
     version = cursor.integer(4, "its version")
     if version not in VERSIONS:
         swapped = int.from_bytes(version.to_bytes(4, "little"), "big") in VERSIONS

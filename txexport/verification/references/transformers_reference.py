@@ -284,9 +284,9 @@ def _filled(auto: str, config: Any, checkpoint: Checkpoint, renamed: Mapping[str
             numbers = numbers.mT.contiguous() if is_transposed else numbers
             state |= dict(zip(names, numbers.chunk(len(names)) if names[1:] else [numbers], strict=True))
     kind = type(empty).__name__
-    own = empty.config  # that of the texts alone, where `config` is of images and texts
+    # The model's config is of texts alone where `config` is of images and texts.
     return transformers_loading.model_from_pretrained(
-        kind, None, dtype=torch.float32, config=own, state_dict=state
+        kind, None, dtype=torch.float32, config=empty.config, state_dict=state
     )
 
 
