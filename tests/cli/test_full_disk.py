@@ -54,6 +54,8 @@ def test_a_file_that_cannot_be_written_is_named(bundles, tmp_path, command):
     if command == "verify":  # whose verdict is not lost with its report
         assert "equal to twin" in ended.stdout
         assert path.read_text() == "an older one"
+    else:
+        assert not path.exists()
 
 
 def test_a_full_device_is_named(bundles):

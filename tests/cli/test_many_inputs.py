@@ -211,6 +211,14 @@ def test_a_name_of_a_file_is_a_text_and_this_is_noted(classifier, tmp_path, monk
     assert (code, len(output.splitlines())) == (0, 2)
     assert noise == "note: cat is read as a text; --file reads each line of a file\n"
     assert invoke("classify", classifier, "--file", "cat")[2] == ""
+    (tmp_path / "cats").mkdir()
+    for text, start in (
+        ("cats", "the folder cats is read as a text"),
+        ("none.txt", "none.txt is read as a text, since there is no such file"),
+    ):
+        noise = invoke("classify", classifier, text)[2]
+        assert noise == f"note: {start}; --file reads each line of a file\n"
+    assert invoke("classify", classifier, "see none.txt")[2] == ""
 
 
 @pytest.mark.parametrize("command", ["classify", "generate"])

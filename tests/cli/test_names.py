@@ -53,6 +53,7 @@ def test_aliases_are_taken_and_the_canonical_names_are_shown(checkpoint_of, tmp_
     assert (written.task, list(written.formats)) == ("token-classification", ["float32", "int8-fast"])
     assert list(quantize(out, "fp16").formats) == ["float32", "int8-fast", "float16"]
     assert load(out, dtype="fp16").bundle.manifest.dtype == "float16"
+    assert "one dtype is added at a time" in invoke("quantize", out, "--dtype", "int8,int4")[2]
     code, _, noise = invoke("quantize", out, "--dtype", "fp16")
     assert (code, noise) == (2, f"error: {out} has float16 already\n")
     again = export(source, tmp_path / "again", task="ner", dtype=["fp32", "q8"], only="native")

@@ -181,6 +181,9 @@ def test_images(bundle_for, tmp_path):
     assert f" {left}, " in invoke("detect", *some)
     invoke("detect", *some, tmp_path / "a.png", "--draw", tmp_path / "drawn")
     assert {path.name for path in (tmp_path / "drawn").iterdir()} == {"a.png", "a-2.png"}
+    (tmp_path / "one").mkdir()
+    invoke("detect", *some, "--draw", tmp_path / "one")
+    assert [path.name for path in (tmp_path / "one").iterdir()] == ["a.png"]
     assert "b.xyz ends in '.xyz', expected one of .png" in refusal(
         "detect", *some, "--draw", tmp_path / "b.xyz"
     )

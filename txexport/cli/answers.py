@@ -149,10 +149,10 @@ def check_texts(texts: Sequence[Any]) -> None:
         text for text in texts if isinstance(text, str) and (FILE.fullmatch(text) or _folder(text))
     ]
     if names:
-        kind = "" if files else ", a folder," if _folder(names[0]) else ", and there is no such file,"
-        click.echo(
-            line(f"note: {names[0]}{kind} is read as a text; --file reads each line of a file"), err=True
-        )
+        missing = "" if files or _folder(names[0]) else ", since there is no such file"
+        folder = "the folder " * _folder(names[0])
+        note = f"note: {folder}{names[0]} is read as a text{missing}; --file reads each line of a file"
+        click.echo(line(note), err=True)
 
 
 def _folder(text: str) -> bool:

@@ -176,6 +176,7 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
     """Write a traced bundle, and print its summary. Raises UsageError for options that it does not take."""
     from rich.text import Text
 
+    from txexport import families
     from txexport.cli.console import Console
     from txexport.verification.traced import export_traced
 
@@ -196,6 +197,11 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
     click.echo(
         json.dumps({"bundle": str(out)} | asdict(manifest)) if as_json else traced_summary(out, manifest)
     )
+    known = manifest.model_type in families.names() and families.module(manifest.model_type).TASKS.values()
+    if known and any(manifest.traced in classes for classes in known):
+        click.echo(
+            f"note: without --traced, graphs of {manifest.model_type} are proved at every size", err=True
+        )
 
 
 @click.command()
@@ -215,6 +221,8 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
 def quantize(out: Path, dtype: str, as_json: bool, **options: Any) -> None:
     """Add a number format to BUNDLE."""
     read_any(out)  # before the slow imports
+    if "," in dtype:
+        raise click.UsageError(f"one dtype is added at a time, not {dtype}; give one of them, and repeat it")
     check_known(dtype_named(dtype))
     from txexport.exporter import quantize as run
 
