@@ -258,7 +258,8 @@ def test_the_command_line(labeller, tmp_path):
     unknown = CliRunner().invoke(main, ["export", str(tmp_path / "bros"), str(tmp_path / "y")])
     assert "export --traced" in unknown.output
     written = CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x"), "--traced", "--json"])
-    assert json.loads(written.output)["varied"] == ["batch_size", "sequence_length"]
+    assert json.loads(written.stdout)["varied"] == ["batch_size", "sequence_length"]
+    assert written.stderr == "note: without --traced, graphs of layoutlm are proved at every size\n"
     again = CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x"), "--traced"])
     assert "exists; choose another folder, or --force" in again.output
 
