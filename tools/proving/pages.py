@@ -132,6 +132,8 @@ def mutants(results: dict) -> str:
         "Each node is dropped (its first input of the same type and shape passed on), exchanged for",
         "a like operator,",
         f"has each number moved (whole ones by 1, others by a factor of {FACTOR}), or its inputs swapped.",
+        "One that survives answers all cases as before. The wrong graphs of the guide on CI are",
+        "others, written as mistakes that people make, and all of them are caught.",
         f"Recorded with {_versions(results)}.",
         "",
         f"**{len(families)} families, {every:,} changed graphs: {every - survived:,} caught",
