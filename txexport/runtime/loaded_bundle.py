@@ -255,8 +255,6 @@ def open_bundle(
     precision: str = FLOAT32,
 ) -> LoadedBundle:
     """The bundle in `folder` with its graphs open. Arguments and errors as `load`."""
-    if threads is not None and threads < 1:
-        raise InputError(f"threads is {shown(threads)}, expected 1 or more")
     open_graphs = opener(engine, threads, precision)
     whole = bundle.read(folder)
     if check:
