@@ -17,10 +17,16 @@ def float32(numbers: npt.ArrayLike) -> onnx.TensorProto:
 def make_tensors(nodes: Iterable[ir.Node], dtype: ir.DataType) -> None:
     """Write constants as tensors, which every tool reads, and numbers in the graph's type.
 
+    Each tensor is the graph's own: a component's are recorded once for all graphs, and tools name them.
     Numbers beyond that type become its largest or smallest number, such as a mask's, which must stay finite.
     """
     for node in list(nodes):
-        if node.op_type != "Constant" or "value" in node.attributes:
+        if node.op_type != "Constant":
+            continue
+        if "value" in node.attributes:
+            recorded = node.attributes["value"].as_tensor()
+            copy = ir.Tensor(recorded.numpy(), dtype=recorded.dtype)
+            node.attributes["value"] = ir.AttrTensor("value", copy)
             continue
         [(kind, attribute)] = node.attributes.items()
         if attribute.is_ref():  # a number that is an attribute of the function

@@ -113,3 +113,15 @@ def test_experts_are_divided_so(tmp_path):
     split = {node.input[0] for node in graph.node if node.op_type == "Split" and len(node.output) > MOST}
     makers = {name: node.op_type for node in graph.node for name in node.output}
     assert {makers[name] for name in split} == {"CumSum", "Sub"}  # of the bounds, on the processor
+
+
+def test_graphs_do_not_depend_on_those_made_before(tmp_path):
+    """Components are recorded once for all graphs of a process; onnx_ir names the constants that it reads."""
+    tiny_checkpoint.save(tmp_path / "in", "mixtral")
+    export(tmp_path / "in", tmp_path / "web", dtype="int8", client="web")
+    export(tmp_path / "in", tmp_path / "out", dtype="int8", only="native")
+    model = load(tmp_path / "out/onnx/model_static_int8.onnx", load_external_data=False)
+    nodes = [node for body in (model.graph, *model.functions) for node in body.node]
+    constants = [node.attribute[0].t for node in nodes if node.op_type == "Constant"]
+    assert len(constants) > 20
+    assert {constant.name for constant in constants} == {""}
