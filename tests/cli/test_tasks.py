@@ -184,7 +184,7 @@ def test_images(bundle_for, tmp_path):
     (tmp_path / "one").mkdir()
     invoke("detect", *some, "--draw", tmp_path / "one")
     assert [path.name for path in (tmp_path / "one").iterdir()] == ["a.png"]
-    assert "b.xyz ends in '.xyz', expected one of .png" in refusal(
+    assert "b.xyz cannot be written: unknown file extension: .xyz; expected .png, .jpg" in refusal(
         "detect", *some, "--draw", tmp_path / "b.xyz"
     )
     before = (tmp_path / "a.png").read_bytes()

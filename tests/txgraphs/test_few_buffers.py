@@ -72,7 +72,7 @@ def parts_of_rounded_rows(scales: list[str]) -> ir.Model:
 @pytest.mark.parametrize("count", [2, MOST, MOST + 1, 50, 64])
 @pytest.mark.parametrize("other", ["fine", "coarse"])
 def test_rounded_rows_are_dequantised_before_they_are_parted(count, other):
-    """Where all parts have one scale: WebGPU dequantises no empty part."""
+    """All parts need one scale for it. WebGPU dequantises no empty part."""
     scales = [*["fine"] * (count - 1), other]
     before, after = map(
         ir.to_proto, (parts_of_rounded_rows(scales), dequantised_whole(parts_of_rounded_rows(scales)))

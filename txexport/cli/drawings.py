@@ -25,15 +25,10 @@ def drawings(
 
     The images are `texts`, or lines of `file`. A single one is drawn to the file `target`, several, or one if
     `target` is a folder, to PNG files of their names in it; of two images with one name, the second gets a
-    number. Raises
-    InputError for a file that cannot be written, UsageError for one that is an image that is read, or for a
-    folder named as an image.
+    number. Raises InputError for a file that cannot be written, UsageError for one that is an image that is
+    read, or for a folder named as an image.
     """
     single = file is None and len(texts) == 1 and not target.is_dir()
-    if single and target.suffix.lower() not in PICTURES:
-        raise click.UsageError(
-            f"--draw {target} ends in '{target.suffix}', expected one of {', '.join(PICTURES)}"
-        )
     if not single and target.suffix.lower() in PICTURES and not target.is_dir():
         raise click.UsageError(f"several images are drawn into a folder; --draw {target} looks like a file")
     written: set[str] = set()
@@ -46,7 +41,10 @@ def drawings(
             try:
                 with replaced(picture) as stream:
                     draw(one.value, answer).save(stream)  # in the format of its name
-            except (OSError, ValueError) as error:  # Pillow knows no such suffix, or the folder is none
+            except ValueError as error:  # Pillow knows no such suffix
+                known = f"expected {', '.join(PICTURES)} or another that Pillow writes"
+                raise InputError(f"{picture} cannot be written: {first_line(error)}; {known}") from None
+            except OSError as error:  # of a full disk, or a folder that is none
                 raise InputError(f"{picture} cannot be written: {first_line(error)}") from None
         yield window
 

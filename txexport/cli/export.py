@@ -197,11 +197,10 @@ def _export_traced(context: click.Context, source: Path, out: Path, as_json: boo
     click.echo(
         json.dumps({"bundle": str(out)} | asdict(manifest)) if as_json else traced_summary(out, manifest)
     )
-    known = manifest.model_type in families.names() and families.module(manifest.model_type).TASKS.values()
-    if known and any(manifest.traced in classes for classes in known):
-        click.echo(
-            f"note: without --traced, graphs of {manifest.model_type} are proved at every size", err=True
-        )
+    kind = manifest.model_type
+    classes = families.module(kind).TASKS.values() if kind in families.names() else ()
+    if any(manifest.traced in names for names in classes):
+        click.echo(f"note: {kind} has graphs of its own; leave out --traced to export them", err=True)
 
 
 @click.command()

@@ -233,10 +233,10 @@ class DtypePlan:
             graphs = models(self.spec, contract, own)
             finished = {role: graph.model(version("txexport"), opset) for role, graph in graphs.items()}
             if self.options.client == roles.WEB:  # which may compute on WebGPU
-                finished = {role: spell_turns(model) for role, model in finished.items()}
-            spelled = {role: flatten(model) for role, model in finished.items()}
-            if self.options.client == roles.WEB:
+                spelled = {role: flatten(spell_turns(model)) for role, model in finished.items()}
                 spelled = {role: dequantised_whole(model) for role, model in spelled.items()}
+            else:
+                spelled = {role: flatten(model) for role, model in finished.items()}
             return {role: with_few_buffers(model) for role, model in spelled.items()}
 
         result = flat(lambda role: stored.get(role, {}))

@@ -33,6 +33,7 @@ TASKS = {
     "question-answering": ("MobileBertForQuestionAnswering",),
     "multiple-choice": ("MobileBertForMultipleChoice",),
 }
+
 NAMING = Naming("mobilebert.")
 BESIDE: Rules = {"head.beside.weight": Take("cls.predictions.dense.weight", transpose=True)}
 

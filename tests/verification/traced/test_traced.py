@@ -259,7 +259,7 @@ def test_the_command_line(labeller, tmp_path):
     assert "export --traced" in unknown.output
     written = CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x"), "--traced", "--json"])
     assert json.loads(written.stdout)["varied"] == ["batch_size", "sequence_length"]
-    assert written.stderr == "note: without --traced, graphs of layoutlm are proved at every size\n"
+    assert written.stderr == "note: layoutlm has graphs of its own; leave out --traced to export them\n"
     again = CliRunner().invoke(main, ["export", str(source), str(tmp_path / "x"), "--traced"])
     assert "exists; choose another folder, or --force" in again.output
 
