@@ -1,8 +1,7 @@
-"""Splits and concatenations as WebGPU takes them. The rows of many experts are such values.
+"""Splits and concatenations of many values, for devices whose kernels read and write few of them.
 
 WebGPU promises a kernel eight buffers. ONNX Runtime's Split binds one there for each part that is not empty,
-and its Concat of more than it can bind fails at empty ones. Its DequantizeLinear there fails at an empty
-value, as the rows of an expert that no token chose are.
+and its Concat of more than it can bind fails at empty ones. The rows of many experts are such values.
 """
 
 from collections.abc import Sequence
@@ -25,60 +24,6 @@ def with_few_buffers(model: ir.Model) -> ir.Model:
         elif node.op_type == "Concat" and len(node.inputs) > MOST:
             _join(node)
     return model
-
-
-def dequantised_whole(model: ir.Model) -> ir.Model:
-    """The same flat model; rounded rows that a Split along the first axis parts are dequantised before it.
-
-    More than MOST parts are parts of parts: ONNX Runtime moves a DequantizeLinear behind a Slice. Its CPU
-    multiplies in integers where nothing is between a DequantizeLinear and a product, so it is for graphs
-    that may run on WebGPU alone.
-    """
-    for node in list(model.graph.all_nodes()):
-        users = [use.node for part in node.outputs for use in part.uses()]
-        along = node.attributes.get("axis")
-        sizes = node.inputs[1] if len(node.inputs) > 1 else None
-        if node.op_type != "Split" or along is None or along.as_int() != 0 or sizes is None:
-            continue
-        if {use.op_type for use in users} != {"DequantizeLinear"} or len({_step(use) for use in users}) > 1:
-            continue
-        dequantised = ir.node("DequantizeLinear", [node.inputs[0], *users[0].inputs[1:]])
-        nodes, parts = _parts(dequantised.outputs[0], sizes, len(node.outputs))
-        for place, part in enumerate(node.outputs):
-            for use in list(part.consumers()):
-                assert use.graph is not None
-                ir.convenience.replace_nodes_and_values(
-                    use.graph, use, [use], [], use.outputs, [parts[place]]
-                )
-        _replace(node, [dequantised, *nodes], parts, str(node.name))
-    return model
-
-
-def _parts(x: ir.Value, sizes: ir.Value, count: int) -> tuple[list[ir.Node], list[ir.Value]]:
-    """Nodes that part x along the first axis by `count` sizes, and the parts."""
-    if count <= MOST:
-        split = ir.node("Split", [x, sizes], {"axis": 0}, num_outputs=count)
-        return [split], list(split.outputs)
-    counts = [min(-(-count // MOST), count - at) for at in range(0, count, -(-count // MOST))]
-    constant = ir.node("Constant", [], {"value": ir.tensor(counts, dtype=ir.DataType.INT64)})
-    groups = ir.node("Split", [sizes, constant.outputs[0]], {"axis": 0}, num_outputs=len(counts))
-    sums = [ir.node("ReduceSum", [group], {"keepdims": 1}) for group in groups.outputs]
-    together = ir.node("Concat", [one.outputs[0] for one in sums], {"axis": 0})
-    split = ir.node("Split", [x, together.outputs[0]], {"axis": 0}, num_outputs=len(counts))
-    nodes, parts = [constant, groups, *sums, together, split], list[ir.Value]()
-    for group, piece, number in zip(groups.outputs, split.outputs, counts, strict=True):
-        more, pieces = _parts(piece, group, number)
-        nodes, parts = [*nodes, *more], [*parts, *pieces]
-    return nodes, parts
-
-
-def _step(node: ir.Node) -> tuple[bytes | str | None, ...]:
-    """The bytes of a scale and a zero, or their names where they are no constants."""
-    values = [value for value in node.inputs[1:] if value is not None]
-    constants = map(ir.convenience.get_const_tensor, values)
-    return tuple(
-        value.name if one is None else one.tobytes() for value, one in zip(values, constants, strict=True)
-    )
 
 
 def _slice(node: ir.Node, sizes: ir.Value) -> None:
@@ -116,11 +61,16 @@ def _join(node: ir.Node) -> None:
     _replace(node, nodes, values, str(node.name))
 
 
+def name_all(nodes: Sequence[ir.Node], name: str) -> None:
+    """Name nodes and their outputs as no others of a flat model are."""
+    for number, one in enumerate(nodes):
+        one.name = f"{name}/{number}"
+        for place, value in enumerate(one.outputs):
+            value.name = f"{one.name}/{place}"
+
+
 def _replace(node: ir.Node, nodes: Sequence[ir.Node], results: list[Any], name: str) -> None:
     """Insert nodes, named after the one whose outputs they compute, in its place."""
     assert node.graph is not None
-    for number, one in enumerate(nodes):
-        one.name = f"{name}/{number}"  # which no node of a flat model is called
-        for place, value in enumerate(one.outputs):
-            value.name = f"{one.name}/{place}"
+    name_all(nodes, name)
     ir.convenience.replace_nodes_and_values(node.graph, node, [node], nodes, node.outputs, results)

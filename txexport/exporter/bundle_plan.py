@@ -8,7 +8,8 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
-from txgraphs._few_buffers import dequantised_whole, with_few_buffers
+from txgraphs._chosen_products import only_of_chosen
+from txgraphs._few_buffers import with_few_buffers
 from txgraphs._flat import flatten, tidied
 from txgraphs._kernels import spell_missing
 from txgraphs._nodes import Parameter
@@ -234,7 +235,7 @@ class DtypePlan:
             finished = {role: graph.model(version("txexport"), opset) for role, graph in graphs.items()}
             if self.options.client == roles.WEB:  # which may compute on WebGPU
                 spelled = {role: flatten(spell_turns(model)) for role, model in finished.items()}
-                spelled = {role: dequantised_whole(model) for role, model in spelled.items()}
+                spelled = {role: only_of_chosen(model) for role, model in spelled.items()}
             else:
                 spelled = {role: flatten(model) for role, model in finished.items()}
             return {role: with_few_buffers(model) for role, model in spelled.items()}

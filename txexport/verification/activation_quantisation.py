@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import onnx
@@ -64,14 +65,17 @@ def without_activation_quantisation(folder: Path, files: Mapping[str, Path]) -> 
             raise BundleError(str(error).replace(temporary, str(folder))) from error
 
 
-def _remove_quantisation(body: onnx.GraphProto | onnx.FunctionProto) -> None:
+def _remove_quantisation(
+    body: onnx.GraphProto | onnx.FunctionProto, around: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Replace quantised activations by their originals in products and dequantisations, in branches too.
 
     The scale of a dynamically quantised batch becomes 1. Weights of eight bits are cast to float by nodes
     that runtimes fold at load, since integer products would be slow. Quantised rows that are divided
-    between experts become rows of floats.
+    between experts become rows of floats. `around` has the originals of values around a branch.
     """
-    sources = {node.output[0]: node.input[0] for node in body.node if node.op_type in QUANTISING}
+    sources = dict(around)
+    sources |= {node.output[0]: node.input[0] for node in body.node if node.op_type in QUANTISING}
     for node in body.node:
         if node.op_type in DIVIDING and node.input[0] in sources:
             node.input[0] = sources[node.input[0]]
@@ -99,7 +103,7 @@ def _remove_quantisation(body: onnx.GraphProto | onnx.FunctionProto) -> None:
             nodes.append(node)
         for attribute in node.attribute:
             for inner in _subgraphs(attribute):
-                _remove_quantisation(inner)
+                _remove_quantisation(inner, sources)
     del body.node[:]
     body.node.extend(nodes)
 
