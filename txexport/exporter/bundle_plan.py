@@ -8,12 +8,15 @@ from pathlib import Path
 
 import onnx
 import onnx_ir as ir
+from txgraphs._branches import without_branches
 from txgraphs._chosen_products import only_of_chosen
 from txgraphs._few_buffers import with_few_buffers
 from txgraphs._flat import flatten, tidied
 from txgraphs._kernels import spell_missing
 from txgraphs._nodes import Parameter
 from txgraphs._parameters import check_balance, with_shared
+from txgraphs._scans import with_plain_scans
+from txgraphs._state_copies import with_copied_states
 from txgraphs._turns import spell_turns
 from txgraphs.model import models
 
@@ -238,7 +241,10 @@ class DtypePlan:
                 spelled = {role: only_of_chosen(model) for role, model in spelled.items()}
             else:
                 spelled = {role: flatten(model) for role, model in finished.items()}
-            return {role: with_few_buffers(model) for role, model in spelled.items()}
+            if self.options.client == roles.OPENVINO:
+                spelled = {role: without_branches(model) for role, model in spelled.items()}
+            few = {role: with_plain_scans(with_few_buffers(model)) for role, model in spelled.items()}
+            return {role: with_copied_states(model) for role, model in few.items()}
 
         result = flat(lambda role: stored.get(role, {}))
         if roles.SHARED in stored:

@@ -281,6 +281,29 @@ def test_other_layouts_run_too(client, pair_of, checkpoint_of, tmp_path):
     assert model.generate_ids(PROMPTS, **asked) == own.generate_ids(PROMPTS, **asked)
 
 
+@pytest.mark.parametrize(
+    "model_type",
+    ["granitemoehybrid", "jamba", "kimi_linear", "lfm2", "mamba", "olmo_hybrid", "qwen3_5_text", "rwkv"],
+)
+def test_states_are_those_of_onnx_runtime(model_type, checkpoint_of, tmp_path):
+    """From the first call of each shape on, where an If would be wrong."""
+    export(checkpoint_of(model_type), tmp_path / "out", client="openvino", task="text-generation")
+    first, second = (
+        txexport.load(tmp_path / "out", threads=1, engine=name, **on)
+        for name, on in (("onnxruntime", {"device": "cpu"}), ("openvino", {}))
+    )
+    for beams in (1, 3):
+        for prompts in (PROMPTS, PROMPTS[:1], [[9] * 34]):
+            options = {"max_new_tokens": 6, "num_beams": beams}
+            assert second.generate_ids(prompts, **options) == first.generate_ids(prompts, **options)
+
+
+def test_branches_are_refused(checkpoint_of, tmp_path):
+    export(checkpoint_of("qwen3_next"), tmp_path / "out", only="hub")
+    with pytest.raises(BundleError, match=r"has branches, which OpenVINO .* wrongly .* with --for openvino$"):
+        txexport.load(tmp_path / "out", engine="openvino")
+
+
 @pytest.mark.parametrize(("model_type", "form"), [("bert", {"only": "native"}), ("bart", {"client": "web"})])
 def test_a_bundle_without_its_graphs_is_refused(model_type, form, checkpoint_of, tmp_path):
     export(checkpoint_of(model_type), tmp_path / "out", **form)

@@ -45,6 +45,7 @@ LINKED = (
     f"{NAME} does not open weights behind symbolic links, as in a model hub's cache; download the files "
     "themselves (snapshot_download with local_dir), or export with --single-file"
 )
+WRONG_BRANCHES = f"which {NAME} 2026.4 computes wrongly in the first call of each shape"
 # Without a hint, OpenVINO computes in bfloat16 or float16 where a processor supports it.
 ROUNDED_TOGETHER = "DYNAMIC_QUANTIZATION_GROUP_SIZE"  # activations that share an int8 scale; 0 for none
 HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
@@ -67,7 +68,10 @@ def open_graphs(
 
     def read(role: str) -> openvino.Model:
         path = folder / manifest.hub[role].file
-        return _loaded(core.read_model, path, path)
+        model: openvino.Model = _loaded(core.read_model, path, path)
+        if any(node.get_type_name() == "If" for node in model.get_ops()):
+            raise BundleError(f"{path} has branches, {WRONG_BRANCHES}; export with --for openvino")
+        return model
 
     sessions = {}
     for role, graph in view.hub.items():
