@@ -305,7 +305,12 @@ SPECIALISED = {
     "window_attention.py": {"window_parts"},
     "architectures/encoder_decoder.py": {"encoder_decoder_models"},
     "architectures/cross_vision_language.py": {"cross_vision_language_models"},
-    "architectures/vision_language.py": {"of_every_prompt", "vision_language_models", "without_padding"},
+    "architectures/vision_language.py": {
+        "of_every_prompt",
+        "vision_language_models",
+        "within_tokens",
+        "without_padding",
+    },
     "architectures/visual_retriever.py": {"visual_retriever_models"},
     "architectures/document.py": {"document_models"},
     "model.py": {"models"},

@@ -270,30 +270,13 @@ OLMO_HYBRID = LLAMA | {
     "linear_conv_kernel_dim": 3,
     "rope_parameters": {"rope_type": "default", "rope_theta": None},
 }
-QWEN3_NEXT = QWEN3_5 | {
+QWEN3_5_EXPERTS = {
     "num_experts": 5,
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 28,
     "shared_expert_intermediate_size": 50,
 }
-QWEN3_5_VISION = {
-    "depth": 1,
-    "hidden_size": 24,
-    "intermediate_size": 40,
-    "num_heads": 2,
-    "out_hidden_size": 48,
-    "num_position_embeddings": 16,
-}
-QWEN3_5_WITH_IMAGES = {
-    "text_config": QWEN3_5 | {"model_type": "qwen3_5_text"},
-    "vision_config": QWEN3_5_VISION,
-    "image_token_id": 310,
-}
-QWEN3_5_MOE_WITH_IMAGES = {
-    "text_config": QWEN3_NEXT | {"model_type": "qwen3_5_moe_text"},
-    "vision_config": QWEN3_5_VISION,
-    "image_token_id": 310,
-}
+QWEN3_NEXT = QWEN3_5 | QWEN3_5_EXPERTS
 LFM2_MOE = LLAMA | {
     "num_hidden_layers": 4,
     "layer_types": ["conv", "full_attention", "conv", "conv"],
@@ -1050,6 +1033,21 @@ QWEN3_VL = QWEN2_VL | {
 QWEN3_VL_MOE = QWEN3_VL | {
     "text_config": QWEN3_VL["text_config"]
     | {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 28, "mlp_only_layers": [1]},
+}
+QWEN3_5_WITH_IMAGES = QWEN2_VL | {
+    "vision_config": {
+        name: value for name, value in QWEN3_VL["vision_config"].items() if not name.startswith("deepstack")
+    },
+    "text_config": QWEN3_5
+    | {
+        "model_type": "qwen3_5_text",
+        "max_position_embeddings": 120,
+        "rope_parameters": QWEN3_VL["text_config"]["rope_parameters"]
+        | {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 1]},
+    },
+}
+QWEN3_5_MOE_WITH_IMAGES = QWEN3_5_WITH_IMAGES | {
+    "text_config": QWEN3_5_WITH_IMAGES["text_config"] | QWEN3_5_EXPERTS | {"model_type": "qwen3_5_moe_text"},
 }
 PIXTRAL = {
     "model_type": "pixtral",

@@ -222,9 +222,9 @@ class Decoder(Stack):
         length = past_k.shape[2]  # P
         if attention_mask is None:
             attention_mask = input_ids.new_ones(input_ids.shape[0], length + input_ids.shape[1])
-        if position_ids is None:
-            position_ids = positions(input_ids, input_ids.new_full((input_ids.shape[0],), length))
         order = attention_mask.cumsum(1) - 1  # (B, T): padding between tokens is no distance
+        if position_ids is None:
+            position_ids = order[:, length:].clamp(min=0)
         if prefix_lengths is not None:
             groups = prefix_groups(order[:, length:], prefix_lengths)  # (B, S)
         masks: Masks = {}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from helpers import hub, whisper_cases
+from helpers import hub, pictured_families, whisper_cases
 from helpers.client_checkpoints import SPEECH, Checkpoint, pixels, sound
 from transformers import PreTrainedTokenizerFast
 from transformers.models.whisper import generation_whisper
@@ -41,6 +41,10 @@ CHECKPOINTS = [
     Checkpoint("gpt2", "GPT2LMHeadModel", "byte_level"),
     Checkpoint("llama", "LlamaForCausalLM", "byte_level"),
     Checkpoint("qwen2", "Qwen2ForCausalLM", "byte_level"),
+    Checkpoint("lfm2", "Lfm2ForCausalLM", "byte_level"),
+    Checkpoint("granitemoehybrid", "GraniteMoeHybridForCausalLM", "byte_level"),
+    Checkpoint("nemotron_h", "NemotronHForCausalLM", "byte_level"),
+    Checkpoint("qwen3_5_text", "Qwen3_5ForCausalLM", "byte_level"),
     Checkpoint("marian", "MarianMTModel", "byte_level"),
     Checkpoint("t5", "T5ForConditionalGeneration", "byte_level"),
     Checkpoint("bart", "BartForConditionalGeneration", "byte_level"),
@@ -234,7 +238,11 @@ def test_answers(where, name, client_of, folders_of):
 
 
 @torch.no_grad()
-@on("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM", chromium=("LlamaForCausalLM",))
+@on(
+    *("GPT2LMHeadModel", "LlamaForCausalLM", "Qwen2ForCausalLM"),
+    *("Lfm2ForCausalLM", "GraniteMoeHybridForCausalLM", "NemotronHForCausalLM", "Qwen3_5ForCausalLM"),
+    chromium=("LlamaForCausalLM", "Qwen3_5ForCausalLM"),
+)
 def test_texts_go_on(where, name, client_of, folders_of):
     checkpoint, bundle = folders_of(name)
     model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
@@ -251,6 +259,23 @@ def test_texts_go_on(where, name, client_of, folders_of):
     assert client.generate("AutoModelForCausalLM", bundle, feeds, **options) == (
         model.generate(**single, **options).tolist()
     )
+
+
+@torch.no_grad()
+@NEEDS[NODE]
+@pytest.mark.parametrize("family", ["qwen2_vl", "qwen3_5"])
+def test_a_model_that_reads_images_goes_on_with_texts(family, client_of, tmp_path_factory):
+    """It opens the graphs of tokens and of steps alone, and gives steps positions that are too large."""
+    checkpoint = pictured_families.saved(family, tmp_path_factory)
+    export(checkpoint, checkpoint / "bundle", only="hub")
+    processor, model = pictured_families.original_of(checkpoint, family)
+    client, options = client_of(NODE), {"max_new_tokens": 8, "do_sample": False}
+    for text in TEXTS:
+        inputs = processor.tokenizer(text, add_special_tokens=False, return_tensors="pt")
+        feeds = {key: inputs[key] for key in ("input_ids", "attention_mask")}
+        arrays = {key: tensor.numpy() for key, tensor in feeds.items()}
+        tokens = client.generate("AutoModelForCausalLM", checkpoint / "bundle", arrays, **options)
+        assert tokens == model.generate(**feeds, **options).tolist()
 
 
 @torch.no_grad()
@@ -404,7 +429,7 @@ def test_labels_of_images(where, name, client_of, folders_of):
 @on("CLIPModel", chromium=("CLIPModel",))
 def test_labels_from_words(where, name, client_of, folders_of):
     checkpoint, bundle = folders_of(name)
-    model, tokenizer = model_of(checkpoint, name), tokenizer_of(checkpoint)
+    model, tokenizer = model_of(checkpoint, name), transformers.AutoTokenizer.from_pretrained(checkpoint)
     processor = transformers.AutoImageProcessor.from_pretrained(checkpoint)
     labels, client = ["cat", "umbrella far on the mat", "dog"], client_of(where)
     inputs = dict(

@@ -10,7 +10,7 @@ import safetensors.numpy
 import tiny_checkpoint
 import transformers
 
-from txexport import export, families, load
+from txexport import bundle, export, families, load, verify
 from txexport.checkpoints.checkpoint import Checkpoint
 from txexport.errors import TxexportError
 
@@ -101,6 +101,28 @@ def test_heads_that_are_tied_within_or_without(family, outer, inner, tmp_path):
     del tensors["lm_head.weight"]
     safetensors.numpy.save_file(tensors, file, {"format": "pt"})
     assert resolved(tmp_path).spec.head.tied
+
+
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen3_5_moe"])
+def test_a_text_model_alone_is_one_for_other_clients(family, tmp_path):
+    """transformers.js opens other graphs for a class of images, and gives positions on three axes."""
+    tiny_checkpoint.save(tmp_path / "in", family)
+    export(tmp_path / "in", tmp_path / "out", task="text-generation", only="hub")
+    config = json.loads((tmp_path / "out/config.json").read_text())
+    published = json.loads((tmp_path / "in/config.json").read_text())
+    assert config["model_type"] == f"{family}_text"
+    assert [name.removesuffix("ForCausalLM") for name in config["architectures"]] == [
+        name.removesuffix("ForConditionalGeneration") for name in published["architectures"]
+    ]
+    assert config["layer_types"] == published["text_config"]["layer_types"]
+    assert not {"vision_config", "text_config"} & config.keys()
+    [graph] = bundle.read(tmp_path / "out").hub.values()
+    assert "position_ids" not in {port.name for port in graph.inputs}
+    report = verify(
+        tmp_path / "out", cases=["three ragged rows, left padding", "three ragged rows in chunks"]
+    )
+    assert report.ok
+    assert {case.reference for case in report.cases} == {"transformers"}
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40, "rope_theta": 1e4}

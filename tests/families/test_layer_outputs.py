@@ -53,12 +53,12 @@ BY_WORDS = {
     "rt_detr rt_detr_v2 table-transformer",
     TASK.format("image-segmentation by texts"): "clipseg",
     TASK.format("image-text-to-text"): "gemma3 idefics3 internvl lfm2_vl llava llava_next llava_onevision "
-    "mistral3 mllama paligemma qwen2_5_vl qwen2_vl qwen3_vl qwen3_vl_moe smolvlm",
+    "mistral3 mllama paligemma qwen2_5_vl qwen2_vl qwen3_5 qwen3_5_moe qwen3_vl qwen3_vl_moe smolvlm",
     TASK.format("mask-generation"): "sam sam2 sam2_video",
     TASK.format("visual-document-retrieval"): "colpali colqwen2",
     TASK.format("zero-shot-object-detection"): "grounding-dino owlv2 owlvit",
     f"outputs attentions: {STATES}": "bamba falcon_mamba granitemoehybrid jamba kimi_linear lfm2 lfm2_moe "
-    "lfm3 mamba mamba2 nemotron_h olmo_hybrid qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_next "
+    "lfm3 mamba mamba2 nemotron_h olmo_hybrid qwen3_5_moe_text qwen3_5_text qwen3_next "
     "recurrent_gemma rwkv zamba2",
     PAIRLESS.format("bottleneck attention"): "mobilebert",
     PAIRLESS.format("convolved attention"): "convbert",

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import onnxruntime
 import pytest
 import tiny_checkpoint
 import torch
@@ -178,6 +179,27 @@ def test_names_of_tensors_of_other_versions_are_read(saved):
     }
     save_file(renamed, folder / "model.safetensors")
     assert families.resolve(Checkpoint(folder)).spec == spec
+
+
+@pytest.mark.parametrize("model_type", ["qwen2_vl", "qwen3_5"])
+def test_a_position_is_at_most_the_number_of_tokens_before_it(model_type, saved, tmp_path):
+    """transformers.js gives larger ones to steps behind a prompt without images; smaller ones count."""
+    export(saved(model_type), tmp_path / "out", only="hub")
+    session = onnxruntime.InferenceSession(tmp_path / "out/onnx/decoder_model_merged.onnx")
+    noise, mask = np.random.default_rng(0), np.array([[1] * 7, [0, 0, *[1] * 5]])
+    feeds: dict = {"attention_mask": mask}
+    for port in session.get_inputs():
+        if port.name.startswith("past") or port.name == "inputs_embeds":
+            free = {0: 2, 1: 3} if port.name == "inputs_embeds" else {0: 2, 2: 4}
+            shape = [free[at] if isinstance(size, str) else size for at, size in enumerate(port.shape)]
+            feeds[port.name] = noise.standard_normal(shape, np.float32)
+    right = np.array([[4, 5, 6], [2, 3, 4]])[None].repeat(3, 0)
+
+    def logits(positions: np.ndarray) -> np.ndarray:
+        return session.run(["logits"], {**feeds, "position_ids": positions})[0]
+
+    np.testing.assert_array_equal(logits(right + 20), logits(right))
+    assert np.abs(logits(right - 1) - logits(right)).max() > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -1698,6 +1698,23 @@ TABLE: dict[tuple[str, str | None, str], tuple[Mutate, ...]] = {
         packing.positions_of_slots,
     ),
     ("qwen3_vl", "dynamic", "model"): (packing.deep_features_ignored,),
+    ("qwen3_5", "static", "vision_encoder"): (
+        packing.images_attend_to_each_other,
+        packing.positions_of_corners,
+        packing.without_learned_positions,
+        packing.positions_of_one_size,
+    ),
+    ("qwen3_5", "static", "model"): (
+        packing.flat_images,
+        packing.columns_for_rows_of_vectors,
+        packing.frames_last,
+        packing.positions_of_slots,
+        pictures.features_one_place_later,
+        delta.state_not_carried,
+        delta.padding_replaces,
+        delta.attention_ungated,
+    ),
+    ("qwen3_5", "dynamic", "model"): (packing.flat_images, delta.state_not_carried, delta.padding_decays),
     ("mistral3", "static", "vision_encoder"): (
         shapes.columns_for_rows_of_pixels,
         shapes.rows_alone,

@@ -1,5 +1,6 @@
 """Mutations of packed patches, and of positions by frame, row and column."""
 
+import numpy as np
 from onnx import helper
 
 from helpers.graph_edits import (
@@ -76,24 +77,26 @@ def neighbours_apart(model):
 
 
 def _axes(model, change):
+    """Another axis for each of frames, rows and columns, which frequencies turn by."""
     body = function(model, "rotation")
-    axes = next(one for one in body.node if one.op_type == "Constant" and constant_value(one) == [0, 1, 1, 2])
-    set_constant(axes, change)
+    constants = (one for one in body.node if one.op_type == "Constant")
+    axes = next(one for one in constants if np.unique(constant_value(one)).tolist() == [0, 1, 2])
+    set_constant(axes, [change[axis] for axis in constant_value(axes)])
 
 
 def flat_images(model):
     """All vectors of an image at one position."""
-    _axes(model, [0, 0, 0, 0])
+    _axes(model, [0, 0, 0])
 
 
 def columns_for_rows_of_vectors(model):
     """Frequencies of columns that turn by rows, and those of rows by columns."""
-    _axes(model, [0, 2, 2, 1])
+    _axes(model, [0, 2, 1])
 
 
 def frames_last(model):
     """Frequencies in the order of rows, columns and frames."""
-    _axes(model, [1, 2, 2, 0])
+    _axes(model, [1, 2, 0])
 
 
 def positions_of_slots(model):

@@ -31,8 +31,8 @@ TOKENS = {
     "mllama": ("<|image|>", []),
     "qwen2_vl": ("<|image_pad|>", ["<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]),
 }
-PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl")  # families of packed patches
-TOKENS["qwen2_5_vl"] = TOKENS["qwen3_vl"] = TOKENS["qwen2_vl"]
+PACKED = ("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5")  # families of packed patches
+TOKENS |= dict.fromkeys(PACKED, TOKENS["qwen2_vl"])
 TOKENS["smolvlm"] = TOKENS["idefics3"]
 NAMED = {  # attributes of the tokenizer that a processor reads
     "internvl": {
@@ -170,7 +170,7 @@ def processor_of(folder: Path, family: str) -> Any:
 
     kinds = {"internvl": InternVLProcessor, "qwen2_vl": Qwen2VLProcessor, "qwen2_5_vl": Qwen2_5_VLProcessor}
     kinds["llava_onevision"] = LlavaOnevisionProcessor
-    kinds["qwen3_vl"] = Qwen3VLProcessor
+    kinds |= dict.fromkeys(("qwen3_vl", "qwen3_5"), Qwen3VLProcessor)
     processor = kinds[family].__new__(kinds[family])
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     processor.image_processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")

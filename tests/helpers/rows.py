@@ -1042,6 +1042,16 @@ ONE_DEEP = {
     },
     **TIED,
 }
+# Of as many frequencies as sections have; those of config.json's default are more than there are.
+SECTIONS_OF_16 = {
+    "tie_word_embeddings": True,
+    "text_config": {
+        "head_dim": 32,
+        "linear_value_head_dim": 20,
+        "rope_parameters": {"rope_theta": 1e6, "mrope_section": [6, 5, 5], "mrope_interleaved": True}
+        | {"rope_type": "default", "partial_rotary_factor": 1.0},
+    },
+}
 NOT_DEEP = {"vision_config": {"deepstack_visual_indexes": []}, "text_config": {"num_hidden_layers": 1}}
 AXIAL = {"rope_type": "axial", "rope_theta": 100.0}
 OVER_PIXTRAL = {
@@ -1417,6 +1427,9 @@ OTHERS = [
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "tied, one DeepStack layer", ONE_DEEP),
     Row("qwen3_vl", "Qwen3VLForConditionalGeneration", CONVERSE, "no DeepStack", NOT_DEEP),
     Row("qwen3_vl_moe", "Qwen3VLMoeForConditionalGeneration", CONVERSE),
+    Row("qwen3_5", "Qwen3_5ForConditionalGeneration", CONVERSE),
+    Row("qwen3_5", "Qwen3_5ForConditionalGeneration", CONVERSE, "tied, published sections", SECTIONS_OF_16),
+    Row("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", CONVERSE),
     Row("llava", "LlavaForConditionalGeneration", CONVERSE, "Pixtral", OVER_PIXTRAL),
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE),
     Row("mistral3", "Mistral3ForConditionalGeneration", CONVERSE, "tied, three a side", SQUARES_OF_NINE),

@@ -79,7 +79,6 @@ ELSEWHERE |= dict.fromkeys(
 ELSEWHERE |= {"grounding-dino": -2 * 64}  # the same
 ELSEWHERE |= {"llava": -27_040 - 120}  # the image encoder's last layer, and the norm behind it
 ELSEWHERE |= {"llava_next": -19_348 - 96, "llava_onevision": -96}  # the same, or the norm alone
-ELSEWHERE |= dict.fromkeys(("qwen3_5", "qwen3_5_moe"), -55_768)  # the image encoder
 ELSEWHERE |= {"wav2vec2-bert": -48}
 # Numbers that multiply layers are buffers there, and norms of values have no weights; less the encoders.
 ELSEWHERE |= {"gemma4_text": 6 + 10 + 14, "gemma4": 6 + 10 + 14 - 41_450}

@@ -84,7 +84,8 @@ def decoder(
 
     def on_axes(_: int, block: BlockSpec) -> BlockSpec:
         kind = block.attention
-        assert isinstance(kind, AttentionSpec)
+        if not isinstance(kind, AttentionSpec):  # which has no positions
+            return block
         assert kind.rotary is not None
         axes = axes_of(text.table(key), len(kind.rotary.frequencies))
         return replace(block, attention=replace(kind, rotary=replace(kind.rotary, axes=axes)))

@@ -130,7 +130,7 @@ CLIP_336 = {
 }
 MOST_LAYERS = 256  # of an image encoder
 # Families that also tie the head where text_config alone says so.
-TIED_BY_TEXT = ("llava", "llava_onevision", "qwen2_vl", "qwen2_5_vl", "qwen3_5", "qwen3_5_moe")
+TIED_BY_TEXT = ("llava", "llava_onevision", "qwen2_vl", "qwen2_5_vl")
 TEXT, TOWER = "language_model.", "vision_tower."
 NAMING = Naming(
     "model.",

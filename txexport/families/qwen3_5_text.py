@@ -1,5 +1,7 @@
 """Qwen3.5 (Qwen Team 2026), the text model: gated delta rules, and gated attention in some layers."""
 
+from dataclasses import replace
+
 from txexport.checkpoints.weight_map import Rules, Table, Take
 from txexport.errors import UnsupportedError
 from txexport.families import _causal, llama, qwen3_next
@@ -11,11 +13,13 @@ TASKS = {"text-generation": ("Qwen3_5ForCausalLM",)}
 NAMING = llama.NAMING
 
 
-def spec(config: Config, task: str, names: TensorNames) -> EncoderSpec | DecoderSpec:
+def spec(config: Config, task: str, names: TensorNames) -> DecoderSpec:
     """The architecture that config.json describes; in texts, the three positions of M-RoPE are equal."""
     config = config.with_defaults(num_key_value_heads=4)
     stack = qwen3_next.stack_spec(config)
-    return _causal.model(config, task, stack, tied=False)
+    model = _causal.model(config, task, stack, tied=False)
+    assert isinstance(model, DecoderSpec)
+    return replace(model, several_axes=True)
 
 
 def table(spec: EncoderSpec | DecoderSpec) -> Table:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -38,25 +39,37 @@ def architecture(
     config: Config, names: TensorNames, family: ModuleType, defaults: Mapping[str, Any]
 ) -> VisionLanguageSpec:
     """The architecture with a decoder of `family`; `defaults` are those of text_config."""
-    vision = config.table("vision_config")
-    width = vision.integer("hidden_size", 1152)
-    activation = vision.activation("hidden_act", "gelu_pytorch_tanh")
-    feed_forward = FeedForwardSpec(width, vision.integer("intermediate_size", 4304), activation)
-    norm, layers = NormSpec(width, _packed.EPSILON), vision.count("depth", 27)
-    vision = vision.with_defaults(patch_size=16)
-    images = _packed.tower(vision, width, feed_forward, norm, [None] * layers, bias=True, side=_side(vision))
-    text = _packed.decoder(config, names, family, defaults, _axes)
-    model = _packed.model(config, text, images)
-    deep = vision.values.get("deepstack_visual_indexes", [*DEEP_LAYERS])
+    model = without_deep(config, names, family, defaults, SECTIONS)
+    deep = config.table("vision_config").values.get("deepstack_visual_indexes", [*DEEP_LAYERS])
     if not isinstance(deep, list) or any(type(one) is not int for one in deep):
         raise UnsupportedError(
             f"{config.path}: deepstack_visual_indexes is {shortened(deep)}, expected a list"
         )
     if not deep:
         return model
+    norm = model.connector.norm
+    assert norm is not None
     joined = replace(norm, size=model.connector.wide)
     connector = replace(model.connector, norm=joined, normed_first=False)
     return replace(model, deep=tuple(deep), deep_connector=connector)
+
+
+def without_deep(
+    config: Config,
+    names: TensorNames,
+    family: ModuleType,
+    defaults: Mapping[str, Any],
+    sections: tuple[int, ...],
+) -> VisionLanguageSpec:
+    """The architecture without DeepStack; `sections` is the default of mrope_section."""
+    vision = config.table("vision_config").with_defaults(patch_size=16)
+    width = vision.integer("hidden_size", 1152)
+    activation = vision.activation("hidden_act", "gelu_pytorch_tanh")
+    feed_forward = FeedForwardSpec(width, vision.integer("intermediate_size", 4304), activation)
+    norm, layers = NormSpec(width, _packed.EPSILON), vision.count("depth", 27)
+    images = _packed.tower(vision, width, feed_forward, norm, [None] * layers, bias=True, side=_side(vision))
+    text = _packed.decoder(config, names, family, defaults, partial(_axes, sections))
+    return _packed.model(config, text, images)
 
 
 def _side(vision: Config) -> int:
@@ -68,9 +81,9 @@ def _side(vision: Config) -> int:
     return side
 
 
-def _axes(rope: Config, count: int) -> tuple[int, ...]:
+def _axes(usual: tuple[int, ...], rope: Config, count: int) -> tuple[int, ...]:
     """The axis of each frequency: rows and columns take one of every three, as far as their section goes."""
-    sections = rope.values.get("mrope_section", [*SECTIONS])
+    sections = rope.values.get("mrope_section", [*usual])
     if not isinstance(sections, list) or [type(one) for one in sections] != [int] * 3:
         raise UnsupportedError(f"{rope.path}: mrope_section is {shortened(sections)}, expected three sizes")
     axes = [0] * count

@@ -11,10 +11,15 @@ from txexport.spec.stack import StackSpec, TextStackSpec
 
 @dataclass(frozen=True)
 class DecoderSpec:
-    """A stack that reads new tokens over a cache of past ones, and scores what comes next."""
+    """A stack that reads new tokens over a cache of past ones, and scores what comes next.
+
+    In the text model of one that reads images, a token's positions on `several_axes` are equal. Clients
+    disagree on their shape, so that graphs for them count them by their mask.
+    """
 
     decoder: TextStackSpec
     head: HeadSpec
+    several_axes: bool = False
 
     architecture: ClassVar[Architecture] = Architecture.DECODER
     alignment: ClassVar[None] = None

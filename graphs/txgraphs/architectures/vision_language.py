@@ -115,6 +115,20 @@ def of_every_prompt(pixels):
 
 
 @script(domain, default_opset=op)
+def within_tokens(positions, mask):
+    """positions (A,B,S), mask (B,T) -> the same, none beyond the number of tokens before it.
+
+    No position of a text with images is. After a prompt without images, transformers.js gives such to steps.
+    """
+    last = op.Constant(value_ints=[-1])
+    every = op.CumSum(mask, op.Constant(value_int=1)) - op.Constant(value_int=1)  # (B, T)
+    start = op.Neg(op.Shape(positions, start=2))
+    before = op.Slice(every, start, op.Constant(value_ints=[2**62]), last)  # (B, S)
+    y = op.Min(positions, before)
+    return y
+
+
+@script(domain, default_opset=op)
 def without_padding(features, mask):
     """features (B*I,N,W), mask (B,I,height,width) -> those of tiles with a pixel."""
     count = op.Constant(value_ints=[-1])
@@ -130,6 +144,9 @@ def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values
     past = past_of(spec.decoder, inputs)
     if spec.deep:
         inputs = _with_deep(spec, graph, inputs)
+    if spec.axes and names.INPUTS_EMBEDS in inputs:  # of other clients
+        positions, mask = inputs[names.POSITION_IDS], inputs[names.ATTENTION_MASK]
+        inputs = {**inputs, names.POSITION_IDS: graph.call(within_tokens, positions, mask, name="places")}
     embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
     groups = None
     if spec.mutual == Mutual.PREFIX and names.PREFIX_LENGTHS not in inputs:  # of other clients

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from txexport.contracts import cache_names, roles
+from txexport.contracts import cache_names, names, roles
 from txexport.contracts.contract import Contract, Port, Signature
 from txexport.contracts.stage import STEP, Stage, sources_of
 from txexport.errors import SpecError
@@ -32,6 +32,9 @@ class Decoder:
         if contract.cache is None:
             raise SpecError("DecoderSpec: a decoder generates, so its graph needs a contract with a cache")
         before, after = contract.lengths
+        if contract.hub and spec.several_axes:
+            step = tuple(port for port in contract.step if port.name != names.POSITION_IDS)
+            contract = replace(contract, step=step)
         past = _cached.own(spec.decoder, cache_names.PAST, None, before)
         present = _cached.own(spec.decoder, cache_names.PRESENT, None, after)
         signature = Signature(

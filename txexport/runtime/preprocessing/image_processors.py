@@ -23,6 +23,8 @@ BY_MODEL = {
     "internvl": "GotOcr2ImageProcessor",
     "qwen2_vl": "Qwen2VLImageProcessor",
     "qwen2_5_vl": "Qwen2VLImageProcessor",
+    "qwen3_5": "Qwen2VLImageProcessor",
+    "qwen3_5_moe": "Qwen2VLImageProcessor",
     "qwen3_vl": "Qwen2VLImageProcessor",
     "qwen3_vl_moe": "Qwen2VLImageProcessor",
     "idefics3": "Idefics3ImageProcessor",
