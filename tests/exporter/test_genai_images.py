@@ -1,6 +1,7 @@
 """Bundles of images among tokens for onnxruntime-genai: its settings, and the graphs that it runs."""
 
 import json
+import re
 
 import numpy as np
 import onnx
@@ -21,7 +22,7 @@ from txexport.verification.reports.facts import facts_line
 from txexport.verification.reports.views import graph_results
 
 EMBEDDING, VISION = (roles.hub_path(role) for role in (roles.EMBEDDING, roles.GENAI_VISION))
-FAMILIES = ("qwen2_vl", "qwen2_5_vl")
+FAMILIES = ("qwen2_vl", "qwen2_5_vl", "qwen3_5")
 PARTS = ("vision", "embedding")
 SETTINGS = {
     "patch_size": 14,
@@ -45,7 +46,12 @@ def exported(checkpoint_of, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("family", "vision"), [("qwen2_vl", VISION), ("qwen2_5_vl", roles.hub_path(roles.IMAGE_ENCODER))]
+    ("family", "vision"),
+    [
+        ("qwen2_vl", VISION),
+        ("qwen2_5_vl", roles.hub_path(roles.IMAGE_ENCODER)),
+        ("qwen3_5", roles.hub_path(roles.IMAGE_ENCODER)),
+    ],
 )
 def test_settings_name_graphs_inputs_and_tokens(family, vision, exported):
     folder = exported(family)
@@ -58,16 +64,18 @@ def test_settings_name_graphs_inputs_and_tokens(family, vision, exported):
     for part in ("vision", "embedding", "decoder"):
         graph = onnx.load(folder / model[part]["filename"], load_external_data=False).graph
         for kind, ports in (("inputs", graph.input), ("outputs", graph.output)):
-            declared = {port.name for port in ports if "." not in port.name}
-            assert {*model[part][kind].values()} == declared
+            declared = {re.sub(r"\d+$", "%d", port.name) for port in ports}
+            keys = {name for name in declared if name.endswith((".key", ".value"))}  # by its own names
+            assert {*model[part][kind].values()} == declared - keys
     tokens = {name: model[f"{name}_token_id"] for name in ("image", "video", "vision_start", "pad", "eos")}
     assert tokens == {"image": 310, "video": 309, "vision_start": 307, "pad": 309, "eos": 2}
-    assert (model["type"], model["vocab_size"], model["context_length"]) == ("qwen2_5_vl", VOCAB, 120)
+    kind = "qwen3_5" if family == "qwen3_5" else "qwen2_5_vl"
+    assert (model["type"], model["vocab_size"], model["context_length"]) == (kind, VOCAB, 120)
     decoder, sizes = (
         model["decoder"],
         ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_size"),
     )
-    assert [decoder[name] for name in sizes] == [48, 6, 2, 8]
+    assert [decoder[name] for name in sizes] == [48, 6, 2, 12 if family == "qwen3_5" else 8]
     assert (model["vision"]["patch_size"], model["vision"]["spatial_merge_size"]) == (4, 2)
     assert (folder / model["vision"]["config_filename"]).is_file()
 

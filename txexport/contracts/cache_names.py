@@ -44,7 +44,7 @@ def of_layer(kind: str, layer: int, block: BlockSpec, part: str | None = None) -
     return *keys, *states(kind, layer, block.states)
 
 
-def states(kind: str, layer: int, kinds: Iterable[str]) -> tuple[str, ...]:
+def states(kind: str, layer: int | str, kinds: Iterable[str]) -> tuple[str, ...]:
     """The names of a layer's states, of `kinds` in STATES; `kind` is PAST or PRESENT."""
     time = "past" if kind == PAST else "present"
     return tuple(f"{time}_{one}.{layer}" for one in kinds)

@@ -25,6 +25,7 @@ SEARCH: dict[str, tuple[type, ...]] = {
 }
 CONTEXT = 32768
 FRAMES = 3000
+CONV = cache_names.STATES[0]
 
 
 def check_genai(spec: ModelSpec, task: str) -> None:
@@ -34,7 +35,8 @@ def check_genai(spec: ModelSpec, task: str) -> None:
         raise UnsupportedError(f"'genai' is for decoders only, not {task}; leave it out")
     if not _keeps_what_genai_knows(decoder):
         raise UnsupportedError(
-            "'genai' needs keys and values, and of states knows those of convolutions alone; leave it out"
+            "'genai' knows the states of a convolution and of one recurrence in a layer, but this model has "
+            "others; leave it out"
         )
     if not _keeps_one_size(decoder):
         raise UnsupportedError(
@@ -44,9 +46,17 @@ def check_genai(spec: ModelSpec, task: str) -> None:
 
 
 def _keeps_what_genai_knows(decoder: StackSpec) -> bool:
-    """Tell whether layers keep keys and values, and of states the last inputs of a convolution alone."""
-    states = {kind for block in decoder.blocks for kind in block.states}
-    return states <= {"conv"} and any(block.has_keys for block in decoder.blocks)
+    """Tell whether the states of all layers are the last inputs of a convolution, alone or with a recurrence.
+
+    A model of convolutions alone needs a layer with keys and values.
+    """
+    kinds = {frozenset(block.states) for block in decoder.blocks if block.states}
+    if len(kinds) != 1:
+        return not kinds
+    (states,) = kinds
+    if states == {CONV}:
+        return any(block.has_keys for block in decoder.blocks)
+    return CONV in states and len(states) == 2
 
 
 def genai_files(
@@ -73,7 +83,9 @@ def _pictured(plan: BundlePlan, config: Mapping[str, Any], generation: Mapping[s
     files: dict[str, str] = {}
     for one in plan.hub:
         files.setdefault(one.role, one.path)
-    graphs = image_graphs(plan.spec, config, files, _session(plan))
+    decoder = plan.spec.decoder
+    stack = _sizes(decoder) | (_states(decoder, _kinds_of_states(decoder)) if decoder.stateful else {})
+    graphs = image_graphs(plan.spec, plan.model_type, config, files, _session(plan), stack)
     padding = {"pad_token_id": graphs["video_token_id"]}
     return _genai(plan.spec.decoder, {**generation, **padding}, graphs)
 
@@ -97,7 +109,12 @@ def _genai_settings(
     session: dict[str, Any] = {"filename": file, **_session(plan)}
     graphs: dict[str, Any] = {"type": "decoder", "decoder": session}
     if decoder.stateful:
-        graphs = {"type": config["model_type"], "decoder": session | _states(decoder)}
+        kinds = _kinds_of_states(decoder)
+        recurs = len(kinds) > 1
+        kind = "decoder" if recurs else config["model_type"]  # LFM2 has a class of its own
+        graphs = {"type": kind, "decoder": session | _sizes(decoder) | _states(decoder, kinds)}
+        if recurs:  # whose states it does not reorder by beams
+            generation = {name: value for name, value in generation.items() if name != "num_beams"}
     settings = _genai(decoder, generation, graphs, shared)
     if not shared and _has_long_factors(decoder):
         settings["model"]["context_length"] = config["max_position_embeddings"]
@@ -153,21 +170,35 @@ def _is_id(value: object) -> bool:
     return all(type(one) is int and one >= 0 for one in ids)
 
 
-def _states(decoder: TextStackSpec) -> dict[str, Any]:
-    """The kinds of layers, the size of a convolution's last inputs, and those of keys and values."""
-    attention = next(block.dense for block in decoder.layers if block.has_keys)
-    kernel = next(block.states["conv"][1] for block in decoder.layers if "conv" in block.states)
-    return {
-        "layer_types": ["conv" if block.states else "full_attention" for block in decoder.layers],
-        "conv_cache_size": kernel,
-        "hidden_size": decoder.hidden_size,
-        "num_hidden_layers": decoder.num_layers,
-        "num_attention_heads": attention.num_heads,
-        "num_key_value_heads": attention.num_kv_heads,
-        "head_size": attention.head_dim,
-        "inputs": {"past_conv_names": f"{cache_names.PAST_STATES[0]}%d"},
-        "outputs": {"present_conv_names": f"{cache_names.PRESENT_STATES[0]}%d"},
+def _kinds_of_states(decoder: TextStackSpec) -> list[str]:
+    """The kinds of states of every layer that has states, the convolution's first."""
+    states = next(block.states for block in decoder.layers if block.states)
+    return sorted(states, key=cache_names.STATES.index)
+
+
+def _sizes(decoder: TextStackSpec) -> dict[str, Any]:
+    """The sizes of the stack, and of its keys and values, of which a model of states alone has none."""
+    attends = next((block.dense for block in decoder.layers if block.has_keys), None)
+    heads = (attends.num_heads, attends.num_kv_heads, attends.head_dim) if attends else (1, 1, 1)
+    named = zip(("num_attention_heads", "num_key_value_heads", "head_size"), heads, strict=True)
+    return {"hidden_size": decoder.hidden_size, "num_hidden_layers": decoder.num_layers, **dict(named)}
+
+
+def _states(decoder: TextStackSpec, kinds: list[str]) -> dict[str, Any]:
+    """The names of the states; of convolutions alone also the kinds of layers, and their size."""
+    names_there = ("conv", "recurrent")[: len(kinds)]
+    past, present = (
+        cache_names.states(time, "%d", kinds) for time in (cache_names.PAST, cache_names.PRESENT)
+    )
+    ports = {
+        "inputs": {f"past_{name}_names": port for name, port in zip(names_there, past, strict=True)},
+        "outputs": {f"present_{name}_names": port for name, port in zip(names_there, present, strict=True)},
     }
+    if len(kinds) > 1:
+        return ports
+    kernel = next(block.states[CONV][1] for block in decoder.layers if CONV in block.states)
+    layers = ["conv" if block.states else "full_attention" for block in decoder.layers]
+    return {"layer_types": layers, "conv_cache_size": kernel, **ports}
 
 
 def _file(plan: BundlePlan, role: str) -> str:

@@ -10,10 +10,16 @@ from txexport.runtime.preprocessing.image_packing import packing_of
 from txexport.runtime.preprocessing.image_processors import processor
 from txexport.spec import VisionLanguageSpec
 
-FAMILIES = ("qwen2_vl", "qwen2_5_vl")  # which were tried there
-TYPE = "qwen2_5_vl"  # its pipeline of these graphs, for Qwen2-VL too
+# Its pipeline of these graphs, of families that were tried there
+TYPES = {
+    "qwen2_vl": "qwen2_5_vl",
+    "qwen2_5_vl": "qwen2_5_vl",
+    "qwen3_5": "qwen3_5",
+    "qwen3_5_moe": "qwen3_5_moe",
+}
 PROCESSOR = "genai_processor.json"  # processor_config.json, its default, is a file of transformers
-VISION_START, VIDEO = 151652, 151656  # the defaults of transformers
+TOKENS = {"vision_start_token_id": 151652, "video_token_id": 151656}  # the defaults of transformers
+TOKENS_OF_3_5 = {"vision_start_token_id": 248053, "video_token_id": 248057}
 
 
 def image_processor(settings: Mapping[str, Any], model_type: str) -> dict[str, Any] | None:
@@ -21,7 +27,7 @@ def image_processor(settings: Mapping[str, Any], model_type: str) -> dict[str, A
 
     None for settings that they cannot follow, and for other families.
     """
-    if model_type not in FAMILIES:
+    if model_type not in TYPES:
         return None
     values = {name: value for name, value in settings.items() if value is not None}
     try:
@@ -53,17 +59,23 @@ def image_processor(settings: Mapping[str, Any], model_type: str) -> dict[str, A
 
 
 def image_graphs(
-    spec: VisionLanguageSpec, config: Mapping[str, Any], files: Mapping[str, str], session: dict[str, Any]
+    spec: VisionLanguageSpec,
+    model_type: str,
+    config: Mapping[str, Any],
+    files: Mapping[str, str],
+    session: dict[str, Any],
+    stack: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The graphs of images and of tokens, and the tokens by which it computes 3D positions.
 
-    `files` are the graphs by role, `session` are the options of each one's session.
+    `files` are the graphs by role, `session` are the options of each one's session, `stack` are the sizes of
+    the decoder and the names of its states.
     """
-    packed, attention = spec.vision.packed, spec.decoder.layers[0].dense
+    packed = spec.vision.packed
     assert packed is not None
     pixels = (names.PIXEL_VALUES, names.IMAGE_GRIDS)
     tokens = (names.INPUT_IDS, names.IMAGE_FEATURES)
-    step = (names.INPUTS_EMBEDS, names.ATTENTION_MASK, names.POSITION_IDS)
+    step = _named((names.INPUTS_EMBEDS, names.ATTENTION_MASK, names.POSITION_IDS), (names.LOGITS,))
     vision = {
         "filename": files.get(roles.GENAI_VISION, files[roles.IMAGE_ENCODER]),
         **session,
@@ -77,21 +89,13 @@ def image_graphs(
         **session,
         **_named(tokens, (names.INPUTS_EMBEDS,)),
     }
-    decoder = {
-        "filename": files[roles.DECODER_MERGED],
-        **session,
-        "hidden_size": spec.decoder.hidden_size,
-        "num_hidden_layers": spec.decoder.num_layers,
-        "num_attention_heads": attention.num_heads,
-        "num_key_value_heads": attention.num_kv_heads,
-        "head_size": attention.head_dim,
-        **_named(step, (names.LOGITS,)),
-    }
+    ports = {side: step[side] | stack.get(side, {}) for side in step}
+    decoder = {"filename": files[roles.DECODER_MERGED], **session, **stack, **ports}
+    usual = TOKENS_OF_3_5 if model_type.startswith("qwen3_5") else TOKENS
     return {
-        "type": TYPE,
+        "type": TYPES[model_type],
         "image_token_id": spec.image_token_id,
-        "video_token_id": config.get("video_token_id", VIDEO),
-        "vision_start_token_id": config.get("vision_start_token_id", VISION_START),
+        **{name: config.get(name, token) for name, token in usual.items()},
         "vision": vision,
         "embedding": embedding,
         "decoder": decoder,
