@@ -33,7 +33,7 @@ from txexport.errors import TxexportError, UnsupportedError
 from txexport.exporter import export
 from txexport.families import resolve
 from txexport.verification import verify
-from txexport.verification.checks import FORMAT_LOSS
+from txexport.verification.checks import AS_CLIENTS, LOSSES
 from txexport.verification.reports.facts import facts_line
 from txexport.verification.runtimes import RUNTIMES, versions
 from txexport.verification.runtimes.web import pages_kept_open
@@ -80,10 +80,10 @@ def tried(folder: Path, form: str, runtime: str) -> Cell:
         report = verify(folder, runtime=runtime, reference="twin", cases=cases)
     except TxexportError as error:
         return Cell(form, failure=str(error))
-    errors = [check.error for case in report.cases if case.name != FORMAT_LOSS for check in case.checks]
+    errors = [check.error for case in report.cases if not case.is_loss for check in case.checks]
     skipped = [f"{case.name}: {case.skipped}" for case in report.cases if case.skipped is not None]
     # A format may lose much of a random model: that is not the runtime's.
-    wrong = any(case.name != FORMAT_LOSS or case.exception is not None for case in report.failed)
+    wrong = any(not case.is_loss or case.exception is not None for case in report.failed)
     failure = facts_line(report) if wrong or not errors else None
     return Cell(form, max(errors, default=0.0), failure, notes=skipped)
 
@@ -94,7 +94,7 @@ def short(folder: Path) -> list[str]:
     ran = [
         case.name
         for case in report.cases
-        if case.runtime is not None and case.skipped is None and case.name != FORMAT_LOSS
+        if case.runtime is not None and case.skipped is None and case.name not in (AS_CLIENTS, *LOSSES)
     ]
     ragged = [name for name in ran if "ragged" in name][:1]
     steps = [name for name in ran if "steps" in name][:1]

@@ -39,7 +39,9 @@ ALL_CASES = "all cases"  # in place of a case's name if none could run
 # Cases of the loss of a number format, and the measures with a budget by default.
 FORMAT_LOSS = "lost by the number format"  # on seeded inputs
 FORMAT_LOSS_ON_TEXTS = "lost on texts"  # on the user's
-LOSSES = (FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS)
+FORMAT_LOSS_UNSET = "lost without session options"  # on seeded inputs, where clients round activations
+LOSSES = (FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS, FORMAT_LOSS_UNSET)
+AS_CLIENTS = "as clients open it"  # the numbers of graphs without the manifest's session options
 DIRECTION = "direction"  # mean of 1 - cosine of vectors
 PROBABILITY = "probability"  # share of the probability that moves to other classes
 

@@ -19,8 +19,11 @@ from txexport.verification.activation_quantisation import (
 from txexport.verification.attempt import attempt
 from txexport.verification.checks import (
     ALL_CASES,
+    AS_CLIENTS,
     FORMAT_LOSS,
     FORMAT_LOSS_ON_TEXTS,
+    FORMAT_LOSS_UNSET,
+    HUB,
     RANGE,
     RUNTIME,
     CaseReport,
@@ -28,7 +31,8 @@ from txexport.verification.checks import (
 )
 from txexport.verification.counts import kind
 from txexport.verification.graph_validity import invalid_graph
-from txexport.verification.losses import lost
+from txexport.verification.losses import BUDGETS, lost
+from txexport.verification.plain_sessions import Calls
 from txexport.verification.runtimes.runtime import Options, Runtime
 from txexport.verification.verify_plan import VariantPlan, VerifyPlan, independent
 
@@ -149,14 +153,35 @@ class VerifyRun:
         cases = [case for case in computed(self.variant.cases) if case.run is not None and case.name in QUICK]
         if not cases:
             return
+        calls = Calls()
         with self._opened(runtime) as loaded:
             runner = runner_of(loaded)
             for name, reference in self.variant.float32.items():
-                once = partial(lost, runner, cases, reference, self.variant.budgets)
+                once = partial(lost, calls.through(runner), cases, reference, self.variant.budgets)
                 run = partial(judged_by_choices, once, self.variant.manifest.spec)
                 yield (report := attempt(FORMAT_LOSS, name, run, runtime.name, self.variant.name))
                 if report.ok and self._rounds and self._records(runtime, reference, self.variant.float32):
                     self.rounded = recorded_in_float32(runner, cases, reference, self.plan.spec)
+        if runtime.name == RUNTIME and self.variant.name.startswith(HUB):
+            yield from self._as_clients(runtime, cases, calls)
+
+    def _as_clients(self, runtime: Runtime, cases: "list[PlannedCase]", calls: Calls) -> Iterator[CaseReport]:
+        """The report on sessions without options: the same numbers as in `calls` with them.
+
+        Blocks of integers lose more there, where the options keep them from rounding activations.
+        """
+        from txexport.verification.cases.graph_runner import runner_of
+
+        dtype = self.variant.dtype
+        name, reference = next(iter(self.variant.float32.items()))
+        with self._loaded(runtime, self.files, {}) as loaded:
+            runner = runner_of(loaded)
+            if dtype.blocks and not dtype.rounds_blocks:
+                run = partial(lost, runner, cases, reference, BUDGETS[f"{dtype.name}-fast"])
+                yield attempt(FORMAT_LOSS_UNSET, name, run, runtime.name, self.variant.name)
+            else:
+                run = partial(calls.repeated, runner, dtype.relative)
+                yield attempt(AS_CLIENTS, name, run, runtime.name, self.variant.name)
 
     def _losses_on_texts(self, runtime: Runtime) -> Iterator[CaseReport]:
         """The losses of the unchanged graphs relative to float32's answers to the user's texts."""

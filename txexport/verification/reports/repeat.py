@@ -4,10 +4,11 @@ import shlex
 
 from txexport.verification.checks import (
     ALL_CASES,
+    AS_CLIENTS,
     CHECKPOINT,
     CLIENT,
-    FORMAT_LOSS,
-    FORMAT_LOSS_ON_TEXTS,
+    FORMAT_LOSS_UNSET,
+    LOSSES,
     RUNTIME,
     CaseReport,
 )
@@ -35,7 +36,9 @@ def repeat_command(report: Report, case: CaseReport) -> str:
 
 def _cases(case: CaseReport) -> list[str]:
     """The options that choose a case; those of losses run all quick cases together."""
-    if case.name not in (FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS):
+    if case.name in (AS_CLIENTS, FORMAT_LOSS_UNSET):
+        return ["--cases", "quick"]
+    if case.name not in LOSSES:
         return [] if case.name == ALL_CASES else ["--case", case.name]
     budgets = {check.output.rpartition(" ")[2]: check.tolerance for check in case.checks}
     shares = (["--budget", f"{measure}={share:g}"] for measure, share in budgets.items())
