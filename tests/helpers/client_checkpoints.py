@@ -20,7 +20,7 @@ SIDE, SECOND = 30, 16_000  # an image's pixels, an audio's samples
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One checkpoint: tools/tiny_checkpoint.py's sizes changed by `config`, and the family of its tokenizer.
+    """One checkpoint: tools/tiny_checkpoint's sizes changed by `config`, and the family of its tokenizer.
 
     `together` saves the processor as transformers 5 does by default: in processor_config.json alone.
     """

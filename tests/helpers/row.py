@@ -23,7 +23,7 @@ GENERATE, TRANSLATE = "text-generation", "text2text-generation"
 
 @dataclass(frozen=True)
 class Row:
-    """A tiny checkpoint: `architecture` with the sizes of tools/tiny_checkpoint.py changed by `config`.
+    """A tiny checkpoint: `architecture` with the sizes of tools/tiny_checkpoint changed by `config`.
 
     A row that covers nothing beyond cheaper rows, such as BERT's head on another stack, is `slow`.
     """

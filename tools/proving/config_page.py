@@ -31,7 +31,7 @@ def lines(families: dict[str, dict], versions: str) -> list[str]:
         "",
         "A setting that an exporter does not read is a wrong graph as soon as a checkpoint sets it.",
         "`tools/prove configs` writes the config.json of each family's tiny model",
-        "(`tools/tiny_checkpoint.py`) with every key that transformers knows, and gives each key, also",
+        "(`tools/tiny_checkpoint`) with every key that transformers knows, and gives each key, also",
         "those of nested configurations, one to three other values: a flag turned over, a number one larger",
         "and half as large, an epsilon of 0.01, another activation, a name that does not exist, a list in",
         f"another order or one shorter. Recorded with {versions}.",

@@ -35,7 +35,7 @@ def exhaustive(results: dict) -> str:
         "# Every case of a bounded size",
         "",
         "`verify` samples: its cases are seeded. For each family's tiny model",
-        "(`tools/tiny_checkpoint.py`),",
+        "(`tools/tiny_checkpoint`),",
         "`tools/prove exhaustive` tries all inputs of a form up to a size, in ONNX Runtime beside",
         "the class of",
         "transformers, with the bounds of `verify`: our graphs over both caches, and those for",
