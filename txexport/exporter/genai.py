@@ -83,11 +83,17 @@ def _pictured(plan: BundlePlan, config: Mapping[str, Any], generation: Mapping[s
     files: dict[str, str] = {}
     for one in plan.hub:
         files.setdefault(one.role, one.path)
-    decoder = plan.spec.decoder
-    stack = _sizes(decoder) | (_states(decoder, _kinds_of_states(decoder)) if decoder.stateful else {})
+    decoder, stack = plan.spec.decoder, _sizes(plan.spec.decoder)
+    if decoder.stateful:
+        stack, generation = stack | _states(decoder, _kinds_of_states(decoder)), _without_beams(generation)
     graphs = image_graphs(plan.spec, plan.model_type, config, files, _session(plan), stack)
     padding = {"pad_token_id": graphs["video_token_id"]}
-    return _genai(plan.spec.decoder, {**generation, **padding}, graphs)
+    return _genai(decoder, {**generation, **padding}, graphs)
+
+
+def _without_beams(generation: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without beams, by which it does not reorder the states of a recurrence."""
+    return {name: value for name, value in generation.items() if name != "num_beams"}
 
 
 def _genai_settings(
@@ -113,8 +119,8 @@ def _genai_settings(
         recurs = len(kinds) > 1
         kind = "decoder" if recurs else config["model_type"]  # LFM2 has a class of its own
         graphs = {"type": kind, "decoder": session | _sizes(decoder) | _states(decoder, kinds)}
-        if recurs:  # whose states it does not reorder by beams
-            generation = {name: value for name, value in generation.items() if name != "num_beams"}
+        if recurs:
+            generation = _without_beams(generation)
     settings = _genai(decoder, generation, graphs, shared)
     if not shared and _has_long_factors(decoder):
         settings["model"]["context_length"] = config["max_position_embeddings"]
