@@ -2,7 +2,6 @@
 
 import io
 import json
-import string
 import struct
 from pathlib import Path
 
@@ -18,19 +17,12 @@ import torch
 import transformers
 from PIL import Image
 from safetensors.numpy import load_file, save_file
-from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
-from tokenizers import Tokenizer, decoders, models
 
+from fuzzing.seed_processors import beside
+from fuzzing.seed_tokenizers import many_languages, marian, python, words
 from txexport.exporter import export
 from txexport.verification import attest, verify
 
-TEXTS = (
-    "the cat sat on the mat",
-    "Anna lives in Paris and works far",
-    "dog",
-    "is it 12 or 2?",
-    "the lay, the rug.",
-)
 SOUND_FORMATS = ("FLAC", "OGG", "MP3")
 IMAGE_FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "ICO", "EPS", "PCX", "TGA", "SGI")
 CANARY = b"{}"  # content of a file outside of all readers' folders
@@ -39,20 +31,6 @@ TEMPLATE = (
     "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}"
     "{{ '[' + m['role'] + '] ' + m.content | trim }}{% endfor %}{% if add_generation_prompt %} the{% endif %}"
 )
-CONVERSATION = (
-    "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}{% for part in m.content %}"
-    "{{ '<image>' if part.type == 'image' else part.text }}{% endfor %}{% endif %}{% endfor %} the"
-)
-PIXELS = {"size": {"height": 30, "width": 30}, "do_center_crop": False}
-SPEECH = {
-    "lang_to_id": {"<|en|>": 20, "<|fr|>": 21},
-    "task_to_id": {"transcribe": 30, "translate": 31},
-    "no_timestamps_token_id": 40,
-    "decoder_start_token_id": 3,
-    "max_length": 12,
-    "eos_token_id": 2,
-    "pad_token_id": 1,
-}
 IMAGE = len(tiny_tokenizers.byte_level())  # the id of a token after those of a tokenizer
 LABELS = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
 TIME_DELAYS = {"tdnn_dim": [8, 9], "tdnn_kernel": [3, 2], "tdnn_dilation": [1, 2], "xvector_output_dim": 7}
@@ -153,7 +131,6 @@ FOR_OTHERS = {
     "translator",
 }
 EXPERTS = "mxfp4"  # with quantised experts alone
-VISION = ("vit", "deit", "dinov2", "clip", "clipseg", "vision-encoder-decoder")
 
 
 def write(folder: Path) -> None:
@@ -162,13 +139,13 @@ def write(folder: Path) -> None:
     transformers.utils.logging.set_verbosity_error()
     for model_type in tiny_checkpoint.FAMILIES:
         tiny_checkpoint.save(folder / "families" / model_type, model_type)
-        _beside(folder / "families" / model_type, model_type)
+        beside(folder / "families" / model_type, model_type)
     for name, (model_type, architecture, tokenizer, config) in TASKS.items():
         path = folder / "checkpoints" / name
         tiny_checkpoint.save(path, model_type, architecture, **config)
         if tokenizer is not None:
             getattr(tiny_tokenizers, tokenizer)().save_pretrained(path)
-        _beside(path, model_type)
+        beside(path, model_type)
     checkpoints = folder / "checkpoints"
     _sentences(checkpoints / "sentences")
     _tokens(checkpoints / "tokens")
@@ -184,10 +161,10 @@ def write(folder: Path) -> None:
         **{"task_type": "SEQ_CLS", "modules_to_save": ["classifier"], "target_modules": ["query"]},
         **{"alpha_pattern": {"layer.0.attention.self.query": 7}, "layers_to_transform": [0, 1]},
     )
-    _marian(checkpoints / "translator")
-    _many_languages(checkpoints / "languages")
-    _words(checkpoints / "words")
-    _python(checkpoints / "protein", checkpoints / "bytes")
+    marian(checkpoints / "translator")
+    many_languages(checkpoints / "languages")
+    words(checkpoints / "words")
+    python(checkpoints / "protein", checkpoints / "bytes")
     (checkpoints / "decoder/chat_template.jinja").write_text(TEMPLATE, encoding="utf-8")
     for path in checkpoints.iterdir():
         only = None if path.name in FOR_OTHERS else "native"
@@ -203,69 +180,6 @@ def write(folder: Path) -> None:
     experts = tiny_quantised.tiny_gpt_oss(folder / "float-experts", num_hidden_layers=1)
     tiny_quantised.quantised_experts(experts, folder / "quantised" / EXPERTS)
     _files(folder / "files")
-
-
-def _beside(folder: Path, model_type: str) -> None:
-    """The preprocessor's settings of an image or audio model."""
-    if model_type == "clip":
-        transformers.CLIPImageProcessorPil(**PIXELS).save_pretrained(folder)
-    elif model_type == "llava":
-        transformers.CLIPImageProcessorPil(**PIXELS).save_pretrained(folder)
-        tokenizer = tiny_tokenizers.byte_level()
-        tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
-        tokenizer.chat_template = CONVERSATION
-        tokenizer.save_pretrained(folder)
-    elif model_type == "colqwen2":
-        bounds = {"min_pixels": 16**2, "max_pixels": 40 * 48}
-        transformers.Qwen2VLImageProcessorPil(patch_size=4, **bounds).save_pretrained(folder)
-        tokenizer = tiny_tokenizers.byte_level()
-        tokenizer.add_special_tokens({"additional_special_tokens": ["<|image_pad|>"]})
-        tokenizer.save_pretrained(folder)
-    elif model_type == "blip":
-        transformers.BlipImageProcessorPil(**PIXELS).save_pretrained(folder)
-    elif model_type == "pix2struct":
-        size = {"height": 6, "width": 6}
-        transformers.Pix2StructImageProcessorPil(patch_size=size, max_patches=24).save_pretrained(folder)
-    elif model_type == "yolos":
-        edges = {"shortest_edge": 32, "longest_edge": 64}
-        transformers.YolosImageProcessorPil(size=edges).save_pretrained(folder)
-    elif model_type == "depth_anything":
-        size = {"height": 30, "width": 30}
-        transformers.DPTImageProcessorPil(size=size, ensure_multiple_of=6).save_pretrained(folder)
-    elif model_type == "sam":
-        sides = {"height": 60, "width": 60}
-        transformers.SamImageProcessorPil(size={"longest_edge": 60}, pad_size=sides).save_pretrained(folder)
-    elif model_type == "vitpose":
-        size = {"height": 48, "width": 36}
-        transformers.VitPoseImageProcessorPil(size=size).save_pretrained(folder)
-    elif model_type == "segformer":
-        size = {"height": 32, "width": 32}
-        transformers.SegformerImageProcessorPil(size=size).save_pretrained(folder)
-    elif model_type == "owlvit":
-        transformers.OwlViTImageProcessorPil(size={"height": 30, "width": 30}).save_pretrained(folder)
-    elif model_type in VISION:
-        transformers.ViTImageProcessorPil(**PIXELS).save_pretrained(folder)
-    elif model_type == "audio-spectrogram-transformer":
-        transformers.ASTFeatureExtractor(num_mel_bins=17, max_length=33).save_pretrained(folder)
-    elif model_type == "clap":
-        transformers.ClapFeatureExtractor(**tiny_checkpoint.CLAP_SOUNDS).save_pretrained(folder)
-    elif model_type in ("wav2vec2", "wavlm"):
-        texts = ("<pad>", "<s>", "</s>", "<unk>", "|", *string.ascii_uppercase)
-        (folder / "vocab.json").write_text(json.dumps({text: number for number, text in enumerate(texts)}))
-        transformers.Wav2Vec2CTCTokenizer(str(folder / "vocab.json")).save_pretrained(folder)
-        transformers.Wav2Vec2FeatureExtractor(return_attention_mask=True).save_pretrained(folder)
-    elif model_type == "wav2vec2-bert":
-        transformers.SeamlessM4TFeatureExtractor().save_pretrained(folder)
-    elif model_type == "speech_to_text":
-        transformers.Speech2TextFeatureExtractor(num_mel_bins=11).save_pretrained(folder)
-    elif model_type == "parakeet_ctc":
-        transformers.ParakeetFeatureExtractor(feature_size=16).save_pretrained(folder)
-        pieces = Tokenizer(models.BPE({f"▁{c}": number for number, c in enumerate(string.ascii_letters)}, []))
-        pieces.decoder = decoders.Metaspace()
-        transformers.ParakeetTokenizer(tokenizer_object=pieces, pad_token="▁a").save_pretrained(folder)
-    elif model_type == "whisper":
-        transformers.WhisperFeatureExtractor(feature_size=11, chunk_length=1).save_pretrained(folder)
-        (folder / "generation_config.json").write_text(json.dumps(SPEECH), encoding="utf-8")
 
 
 def _sentences(folder: Path) -> None:
@@ -309,84 +223,6 @@ def _tokens(folder: Path) -> None:
 def _shards(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     tiny_checkpoint.build("llama", "LlamaForCausalLM").save_pretrained(folder, max_shard_size="80KB")
-
-
-def _marian(folder: Path) -> None:
-    """OPUS-MT as published: SentencePiece models and a vocabulary, no tokenizer.json."""
-    folder.mkdir(parents=True)
-    SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS * 20),
-        model_prefix=str(folder / "source"),
-        vocab_size=50,
-        num_threads=1,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    (folder / "source.model").rename(folder / "source.spm")
-    pieces = SentencePieceProcessor(model_file=str(folder / "source.spm"))
-    normal = [
-        pieces.IdToPiece(i) for i in range(len(pieces)) if not (pieces.IsControl(i) or pieces.IsUnknown(i))
-    ]
-    vocabulary = ["</s>", "<unk>", ">>fra<<", *normal, "<pad>"]
-    pad = len(vocabulary) - 1
-    ids = {"pad_token_id": pad, "decoder_start_token_id": pad, "eos_token_id": 0}
-    tiny_checkpoint.save(
-        folder, "marian", vocab_size=len(vocabulary), decoder_vocab_size=len(vocabulary), **ids
-    )
-    (folder / "tokenizer.json").unlink()
-    numbered = {word: number for number, word in enumerate(vocabulary)}
-    for name, value in (
-        ("vocab.json", numbered),
-        (
-            "tokenizer_config.json",
-            {"tokenizer_class": "MarianTokenizer", "source_lang": "en", "target_lang": "fr"},
-        ),
-    ):
-        (folder / name).write_text(json.dumps(value), encoding="utf-8")
-
-
-def _words(folder: Path) -> None:
-    """A vocabulary as text, from which transformers makes a word-level tokenizer."""
-    tiny_checkpoint.save(folder, "bert", "BertForSequenceClassification")
-    (folder / "tokenizer.json").unlink()
-    vocabulary = tiny_tokenizers.wordpiece().get_vocab()
-    (folder / "vocab.txt").write_text(
-        "\n".join(sorted(vocabulary, key=vocabulary.__getitem__)), encoding="utf-8"
-    )
-
-
-def _many_languages(folder: Path) -> None:
-    """M2M-100 as published: a SentencePiece BPE model and a vocabulary, no tokenizer.json."""
-    folder.mkdir(parents=True)
-    model = folder / "sentencepiece.bpe.model"
-    SentencePieceTrainer.train(
-        sentence_iterator=iter(TEXTS * 20),
-        model_prefix=str(model.with_suffix("")),
-        vocab_size=50,
-        model_type="bpe",
-        num_threads=1,
-        hard_vocab_limit=False,
-        minloglevel=2,
-    )
-    pieces = SentencePieceProcessor(model_file=str(model))
-    vocabulary = [pieces.IdToPiece(i) for i in range(3, len(pieces))]
-    numbered = {word: number for number, word in enumerate(["<s>", "<pad>", "</s>", "<unk>", *vocabulary])}
-    tiny_checkpoint.save(folder, "m2m_100", vocab_size=len(numbered) + 108, decoder_start_token_id=2)
-    (folder / "tokenizer.json").unlink()
-    for name, value in (("vocab.json", numbered), ("tokenizer_config.json", {"src_lang": "fr"})):
-        (folder / name).write_text(json.dumps(value), encoding="utf-8")
-
-
-def _python(protein: Path, texts: Path) -> None:
-    """Vocabularies from which transformers makes tokenizers in Python."""
-    letters = ("<cls>", "<pad>", "<eos>", "<unk>", *"LAGVSERTIDPKQNFYMHWCXBUZO.-", "<null_1>", "<mask>")
-    tiny_checkpoint.save(protein, "esm", vocab_size=len(letters))
-    (protein / "vocab.txt").write_text("\n".join(letters), encoding="utf-8")
-    tiny_checkpoint.save(texts, "t5", vocab_size=384)
-    for folder, kind in ((protein, "EsmTokenizer"), (texts, "ByT5Tokenizer")):
-        (folder / "tokenizer.json").unlink(missing_ok=True)
-        settings = {"tokenizer_class": kind, "eos_token": "<eos>" if folder == protein else "</s>"}
-        (folder / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
 
 
 def _files(folder: Path) -> None:
