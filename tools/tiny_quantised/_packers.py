@@ -1,33 +1,18 @@
-"""Quantised checkpoints, packed number by number from each format's own rules; no reader is used.
+"""The packers of all formats.
 
 A packer takes a random source and a matrix's shape (out,in), and returns the tensors that the format stores,
 by their suffixes after the module's name, and the float32 values (out,in) that they encode.
 """
 
 import json
-import re
-import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
-import tiny_checkpoint
 import torch
-from safetensors.torch import load_file, save_file
 
 Random = np.random.Generator
 Packed = tuple[dict[str, torch.Tensor], np.ndarray]
 Packer = Callable[[Random, int, int], Packed]
-
-SIZES = {
-    "vocab_size": 320,
-    "hidden_size": 64,
-    "intermediate_size": 96,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-}
-LLAMA = r"self_attn\.[qkvo]_proj|mlp\.(gate|up|down)_proj"
 
 
 def int32(words: list[list[int]]) -> torch.Tensor:
@@ -305,106 +290,3 @@ def mxfp4(random: Random, experts: int, outputs: int, inputs: int) -> Packed:
     octets = (codes[..., 1::2] << 4 | codes[..., ::2]).astype(np.uint8)
     blocks = octets.reshape(experts, outputs, inputs // 32, 16)
     return {"blocks": torch.from_numpy(blocks), "scales": torch.from_numpy(powers.astype(np.uint8))}, numbers
-
-
-def quantised_experts(source: Path, folder: Path, seed: int = 0) -> dict[str, np.ndarray]:
-    """Write a copy of a gpt-oss checkpoint with MXFP4 experts; return their values (experts,out,in)."""
-    shutil.copytree(source, folder)
-    settle(folder, **MXFP4)
-    random = np.random.default_rng(seed)
-    tensors, expected = {}, {}
-    for name, tensor in load_file(folder / "model.safetensors").items():
-        if not name.endswith(("experts.gate_up_proj", "experts.down_proj")):
-            tensors[name] = tensor
-            continue
-        parts, expected[name] = mxfp4(random, *tensor.mT.shape)
-        tensors |= {f"{name}_{leaf}": part for leaf, part in parts.items()}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    return expected
-
-
-def tiny_gpt_oss(folder: Path, **config) -> Path:
-    """A float gpt-oss with experts of sizes that MXFP4 packs; some activations are clipped."""
-    tiny_checkpoint.save(folder, "gpt_oss", **SIZES | {"num_hidden_layers": 2} | config)
-    return folder
-
-
-def quantised(
-    source: Path, folder: Path, packer: Packer, settings: dict, modules: str = LLAMA, seed: int = 0
-) -> dict[str, np.ndarray]:
-    """Write a copy of a checkpoint with `modules` (a regular expression) packed; return their values."""
-    shutil.copytree(source, folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": settings}))
-    random = np.random.default_rng(seed)
-    tensors, expected = {}, {}
-    for name, tensor in load_file(folder / "model.safetensors").items():
-        module, _, leaf = name.rpartition(".")
-        if leaf != "weight" or not re.search(rf"({modules})$", module):
-            tensors.setdefault(name, tensor)
-            continue
-        parts, expected[name] = packer(random, *tensor.shape)
-        tensors |= {f"{module}.{leaf}": part.contiguous() for leaf, part in parts.items()}
-    assert expected
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    return expected
-
-
-def tiny_llama(folder: Path, **config) -> Path:
-    """A float llama with matrices of sizes that every format packs."""
-    tiny_checkpoint.save(folder, "llama", **SIZES | config)
-    return folder
-
-
-def compressed(form: str, **weights) -> dict:
-    """compressed-tensors' settings, with activations rounded to int8 where `kind` says so."""
-    tokens = {"num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}
-    activations = tokens if form == "int-quantized" else None
-    group = {"targets": ["Linear"], "weights": weights, "input_activations": activations}
-    settings = {"quant_method": "compressed-tensors", "format": form, "config_groups": {"group_0": group}}
-    return settings | {"quantization_status": "compressed", "ignore": ["lm_head"]}
-
-
-GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 32, "sym": True, "desc_act": False}
-AWQ = {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": True, "version": "gemm"}
-FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [32, 16]}
-MXFP4 = {
-    "quant_method": "mxfp4",
-    "modules_to_not_convert": [
-        "model.layers.*.self_attn",
-        "model.layers.*.mlp.router",
-        "model.embed_tokens",
-        "lm_head",
-    ],
-}
-TORCHAO = {"quant_method": "torchao", "quant_type": {"default": {"_type": "Int8WeightOnlyConfig"}}}
-
-# Each format's packer, and its quantization_config.
-FORMATS: dict[str, tuple[Packer, dict]] = {
-    "gptq": (gptq(act_order=True, bias=True), GPTQ | {"desc_act": True}),
-    "gptq-asymmetric": (gptq(bits=3, symmetric=False), GPTQ | {"bits": 3, "sym": False}),
-    "awq": (awq(), AWQ),
-    "pack-quantized": (
-        pack_quantized(symmetric=False),
-        compressed("pack-quantized", num_bits=4, symmetric=False, group_size=32, strategy="group"),
-    ),
-    "int-quantized": (int_quantized, compressed("int-quantized", num_bits=8, strategy="channel")),
-    "llm.int8": (llm_int8, {"quant_method": "bitsandbytes", "load_in_8bit": True}),
-    "nf4": (four_bits(nested=True), {"quant_method": "bitsandbytes", "load_in_4bit": True}),
-    "fp8": (float8(32, 16), FP8),
-    "torchao": (torchao, TORCHAO),
-}
-
-
-def edit(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
-    """Change a checkpoint's tensors."""
-    tensors = load_file(folder / "model.safetensors")
-    change(tensors)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def settle(folder: Path, **settings) -> None:
-    """Change a checkpoint's quantization_config."""
-    config = json.loads((folder / "config.json").read_text())
-    config["quantization_config"] = config.get("quantization_config", {}) | settings
-    (folder / "config.json").write_text(json.dumps(config))
