@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from _facts import CITIES, LANGUAGES, NAMES, WEATHER, WORDS, listed
-from _talk import Turn, held_out, invented, one, said
+from _subjects import Turn, invented, one, said
+from _talk import held_out
 from numpy.random import Generator
 
 ATTRIBUTES = listed("""
