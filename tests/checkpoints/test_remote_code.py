@@ -170,7 +170,7 @@ def test_transformers_is_called_through_that_door_alone():
     calls = {file.name for file in files if other.search(file.read_text("utf-8"))}
     # The others call optimum's of bundles, with the same answer, and the clients in processes of their own.
     assert calls == {
-        *("transformers_loading.py", "workers.py", "speech_workers.py", "vision_workers.py"),
+        *("transformers_loading.py", "text_workers.py", "speech_workers.py", "vision_workers.py"),
         "image_text_workers.py",
         *("optimum_client.py", "openvino_client.py"),
     }
