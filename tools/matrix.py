@@ -33,7 +33,7 @@ from txexport.errors import TxexportError, UnsupportedError
 from txexport.exporter import export
 from txexport.families import resolve
 from txexport.verification import verify
-from txexport.verification.checks import AS_CLIENTS, LOSSES
+from txexport.verification.checks import LOSSES, UNSET_OPTIONS
 from txexport.verification.reports.facts import facts_line
 from txexport.verification.runtimes import RUNTIMES, versions
 from txexport.verification.runtimes.web import pages_kept_open
@@ -94,7 +94,7 @@ def short(folder: Path) -> list[str]:
     ran = [
         case.name
         for case in report.cases
-        if case.runtime is not None and case.skipped is None and case.name not in (AS_CLIENTS, *LOSSES)
+        if case.runtime is not None and case.skipped is None and case.name not in (UNSET_OPTIONS, *LOSSES)
     ]
     ragged = [name for name in ran if "ragged" in name][:1]
     steps = [name for name in ran if "steps" in name][:1]

@@ -1,13 +1,13 @@
-"""Graphs without branches, for OpenVINO, which computes the first call of an If of each shape wrongly.
+"""Graphs without If nodes, for OpenVINO, which may compute an If wrongly when an input shape is new.
 
-Branches of our graphs are for speed: the second computes all that the first does.
+In a decoder's graph, the then-branch is a faster way for a single token. The else-branch takes any number.
 """
 
 import onnx_ir as ir
 
 
 def without_branches(model: ir.Model) -> ir.Model:
-    """The same flat model, with the second branch in place of each If."""
+    """The same flat model of a decoder, with the else-branch in place of each If."""
     for node in list(model.graph):
         if node.op_type != "If":
             continue

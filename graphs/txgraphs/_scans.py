@@ -1,6 +1,6 @@
-"""Scans as OpenVINO reads them: with the types of a body's values, and no number from outside the body.
+"""Scan nodes in the form that OpenVINO reads: the body declares its types, and uses no outer tensor.
 
-ONNX lets a body leave its types to inference, and read values of the graph around it.
+In ONNX a body may leave its types to inference, and may use tensors of the graph around it.
 """
 
 import onnx_ir as ir
@@ -9,7 +9,7 @@ from txgraphs._few_buffers import name_all
 
 
 def with_plain_scans(model: ir.Model) -> ir.Model:
-    """The same flat model of float32 numbers; those that a Scan reads from outside are states of it."""
+    """The same flat float32 model; an outer tensor that a Scan's body uses becomes a state of the Scan."""
     for node in list(model.graph.all_nodes()):
         if node.op_type != "Scan":
             continue
@@ -23,7 +23,7 @@ def with_plain_scans(model: ir.Model) -> ir.Model:
 
 
 def _outside(body: ir.Graph) -> list[ir.Value]:
-    """The values that a body reads from outside, without constants."""
+    """The tensors of the outer graph that a body uses, except constants."""
     inside = {*body.inputs, *(value for node in body for value in node.outputs)}
     read = (value for node in body for value in node.inputs if value is not None and value not in inside)
     return [value for value in dict.fromkeys(read) if not _is_constant(value)]
@@ -35,9 +35,9 @@ def _is_constant(value: ir.Value) -> bool:
 
 
 def _enclose(node: ir.Node, body: ir.Graph, outside: list[ir.Value]) -> None:
-    """Make values from outside states that no iteration changes, behind those that it has."""
+    """Add each outer tensor as a state behind the Scan's own; every iteration passes it on unchanged."""
     assert node.graph is not None
-    count = len(body.inputs) - node.attributes["num_scan_inputs"].as_int()  # of its states
+    count = len(body.inputs) - node.attributes["num_scan_inputs"].as_int()  # the number of its own states
     constants = [ir.Value(name=f"{node.name}/constant/{number}") for number in range(len(outside))]
     for value, constant in zip(outside, constants, strict=True):
         for use in [use for use in value.uses() if use.node.graph is body]:

@@ -1,6 +1,6 @@
-"""Copies of a decoder's states, for clients that give a state and what follows it the same memory.
+"""Copies of a decoder's states, for clients that bind a past state and the present one to the same buffer.
 
-onnxruntime-genai does. A node that writes the new state may then run before another has read the old one.
+onnxruntime-genai does that. Without copies, a node may overwrite a state that another node has still to read.
 """
 
 import onnx_ir as ir
@@ -10,9 +10,10 @@ from txgraphs._few_buffers import name_all
 
 
 def with_copied_states(model: ir.Model) -> ir.Model:
-    """The same flat model; every node reads a copy of each state, which ONNX Runtime makes before all others.
+    """The same flat model, in which all nodes read a copy of each state.
 
-    The copy is a Concat of one value: ONNX Runtime removes an Identity.
+    Whatever computes the present state depends on the copy, so the copy comes first. It is a Concat of one
+    tensor, since ONNX Runtime removes an Identity.
     """
     inputs = {str(value.name): value for value in model.graph.inputs}
     copies = []

@@ -256,17 +256,16 @@ def _over_past(
     input_ids, op = inputs[names.INPUT_IDS], graph.op
     attention_mask, position_ids = inputs.get(names.ATTENTION_MASK), inputs.get(names.POSITION_IDS)
     length = op.Shape(past_k, start=2, end=3)  # P
-    unmasked = attention_mask is None
-    if unmasked:
+    if attention_mask is None:
         attention_mask = ones(graph, input_ids, length)
+        if position_ids is None:
+            start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
+            position_ids = graph.call(positions, input_ids, start, name="positions")
     order = op.Sub(op.CumSum(attention_mask, 1), 1)  # (B, T): padding between tokens is no distance
-    prefix_lengths, new = inputs.get(names.PREFIX_LENGTHS), None
-    if prefix_lengths is not None or (position_ids is None and not unmasked):
+    prefix_lengths = inputs.get(names.PREFIX_LENGTHS)
+    if position_ids is None or prefix_lengths is not None:
         new = op.Slice(order, length, op.Shape(order, start=1, end=2), [1])  # (B, S)
-    if position_ids is None and unmasked:
-        start = op.Expand(length, op.Shape(input_ids, start=0, end=1))  # (B)
-        position_ids = graph.call(positions, input_ids, start, name="positions")
-    elif position_ids is None:
+    if position_ids is None:
         position_ids = op.Max(new, graph.constant("first_position", [0]))
     if prefix_lengths is not None:
         groups = graph.call(prefix_groups, new, prefix_lengths, name="groups")  # (B, S)

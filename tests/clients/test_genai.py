@@ -95,7 +95,7 @@ def test_outputs_equal_transformers(row, client, exported, process, record):
 def test_greedy_and_beam_tokens_equal_transformers(row, client, exported, process, record):
     """A batch of unequal lengths, each of which transformers continues alone; beams share no buffer.
 
-    It does not reorder the states of recurrences, so that beams are wrong there.
+    Its beam search does not reorder the states of recurrences, and so gives wrong tokens with them.
     """
     recurrent = row in RECURRENT
     greedy = "greedy" if recurrent else "greedy, 3 beams"

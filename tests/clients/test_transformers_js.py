@@ -265,7 +265,7 @@ def test_texts_go_on(where, name, client_of, folders_of):
 @NEEDS[NODE]
 @pytest.mark.parametrize("family", ["qwen2_vl", "qwen3_5"])
 def test_a_model_that_reads_images_goes_on_with_texts(family, client_of, tmp_path_factory):
-    """It opens the graphs of tokens and of steps alone, and gives steps positions that are too large."""
+    """transformers.js opens embed_tokens and the decoder only, and passes steps too large positions."""
     checkpoint = pictured_families.saved(family, tmp_path_factory)
     export(checkpoint, checkpoint / "bundle", only="hub")
     processor, model = pictured_families.original_of(checkpoint, family)

@@ -65,7 +65,9 @@ def test_settings_name_graphs_inputs_and_tokens(family, vision, exported):
         graph = onnx.load(folder / model[part]["filename"], load_external_data=False).graph
         for kind, ports in (("inputs", graph.input), ("outputs", graph.output)):
             declared = {re.sub(r"\d+$", "%d", port.name) for port in ports}
-            keys = {name for name in declared if name.endswith((".key", ".value"))}  # by its own names
+            keys = {
+                name for name in declared if name.endswith((".key", ".value"))
+            }  # which it finds without settings
             assert {*model[part][kind].values()} == declared - keys
     tokens = {name: model[f"{name}_token_id"] for name in ("image", "video", "vision_start", "pad", "eos")}
     assert tokens == {"image": 310, "video": 309, "vision_start": 307, "pad": 309, "eos": 2}

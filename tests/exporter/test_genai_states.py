@@ -34,7 +34,7 @@ def settings_of(checkpoint_of, tmp_path):
     ],
 )
 def test_a_recurrence_has_a_name_and_no_beams(family, kind, recurrence, settings_of):
-    """It does not reorder such states by beams."""
+    """onnxruntime-genai's beam search does not reorder such states."""
     settings = settings_of(family)
     assert settings["model"]["type"] == kind
     names = settings["model"]["decoder"]["inputs"]

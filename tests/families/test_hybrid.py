@@ -105,7 +105,7 @@ def test_heads_that_are_tied_within_or_without(family, outer, inner, tmp_path):
 
 @pytest.mark.parametrize("family", ["qwen3_5", "qwen3_5_moe"])
 def test_a_text_model_alone_is_one_for_other_clients(family, tmp_path):
-    """transformers.js opens other graphs for a class of images, and gives positions on three axes."""
+    """For a class that reads images, transformers.js opens other graphs, and passes 3D positions."""
     tiny_checkpoint.save(tmp_path / "in", family)
     export(tmp_path / "in", tmp_path / "out", task="text-generation", only="hub")
     config = json.loads((tmp_path / "out/config.json").read_text())
@@ -123,6 +123,20 @@ def test_a_text_model_alone_is_one_for_other_clients(family, tmp_path):
     )
     assert report.ok
     assert {case.reference for case in report.cases} == {"transformers"}
+
+
+@pytest.mark.parametrize("family", ["qwen3_5", "qwen3_5_moe"])
+def test_a_checkpoint_without_its_image_encoder_is_exported_as_a_text_model(family, tmp_path):
+    """Fine-tunes of the text are saved so, with the config.json of the whole model."""
+    tiny_checkpoint.save(tmp_path / "in", family)
+    file = tmp_path / "in/model.safetensors"
+    tensors = safetensors.numpy.load_file(file)
+    text = {name: tensor for name, tensor in tensors.items() if "visual." not in name}
+    safetensors.numpy.save_file(text, file, {"format": "pt"})
+    with pytest.raises(TxexportError, match=r"has no tensors \(visual\.\*\); --task text-generation exports"):
+        export(tmp_path / "in", tmp_path / "out")
+    export(tmp_path / "in", tmp_path / "out", task="text-generation", only="native")
+    assert verify(tmp_path / "out", cases=["three ragged rows in chunks"]).ok
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 40, "rope_theta": 1e4}

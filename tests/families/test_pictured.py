@@ -183,7 +183,7 @@ def test_names_of_tensors_of_other_versions_are_read(saved):
 
 @pytest.mark.parametrize("model_type", ["qwen2_vl", "qwen3_5"])
 def test_a_position_is_at_most_the_number_of_tokens_before_it(model_type, saved, tmp_path):
-    """transformers.js gives larger ones to steps behind a prompt without images; smaller ones count."""
+    """transformers.js passes larger ones after a prompt without images. Smaller ones are used."""
     export(saved(model_type), tmp_path / "out", only="hub")
     session = onnxruntime.InferenceSession(tmp_path / "out/onnx/decoder_model_merged.onnx")
     noise, mask = np.random.default_rng(0), np.array([[1] * 7, [0, 0, *[1] * 5]])

@@ -77,7 +77,7 @@ def neighbours_apart(model):
 
 
 def _axes(model, change):
-    """Another axis for each of frames, rows and columns, which frequencies turn by."""
+    """Replace the axis of each rotary frequency: frames (0), rows (1) and columns (2) by `change`."""
     body = function(model, "rotation")
     constants = (one for one in body.node if one.op_type == "Constant")
     axes = next(one for one in constants if np.unique(constant_value(one)).tolist() == [0, 1, 2])

@@ -1,4 +1,4 @@
-"""Scans of graphs for other clients: values have types, and none but constants come from outside."""
+"""Scan nodes of graphs for other clients: bodies declare types, and use no outer tensors but constants."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from txexport.exporter import export
 
 
 def scans(graph: onnx.GraphProto) -> Iterator[tuple[onnx.GraphProto, onnx.NodeProto]]:
-    """Each Scan and the graph around it, also those within branches."""
+    """Each Scan and the graph that contains it, also in the branches of an If."""
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == onnx.AttributeProto.GRAPH:

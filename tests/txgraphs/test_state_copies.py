@@ -1,4 +1,4 @@
-"""States of graphs for other clients may be overwritten in place, as onnxruntime-genai does."""
+"""Graphs for other clients give the same outputs if present states overwrite the past ones in place."""
 
 import numpy as np
 import onnx
@@ -13,7 +13,7 @@ IDS = np.array([[5, 9, 17, 200, 33], [4, 7, 8, 100, 60]])
 
 
 def arrays_of(session: onnxruntime.InferenceSession) -> dict[str, np.ndarray]:
-    """The inputs of a first step over two rows, with random states, as if they went on."""
+    """The inputs of a step over two rows, with random past states and no past keys and values."""
     ones = {
         "input_ids": IDS,
         "attention_mask": np.ones_like(IDS),
@@ -28,7 +28,7 @@ def arrays_of(session: onnxruntime.InferenceSession) -> dict[str, np.ndarray]:
 
 
 def run(session: onnxruntime.InferenceSession, in_place: bool) -> list[np.ndarray]:
-    """The outputs; `in_place`, each state and the one after it have the same memory."""
+    """The outputs; with `in_place`, each past state and its present one are bound to the same buffer."""
     binding, values = session.io_binding(), {}
     for name, array in arrays_of(session).items():
         values[name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
@@ -54,7 +54,7 @@ def test_states_may_be_overwritten(family, client, checkpoint_of, tmp_path):
 
 @pytest.mark.parametrize("family", ["qwen3_5_text", "granitemoehybrid"])
 def test_a_shared_buffer_has_states_too(family, checkpoint_of, tmp_path):
-    """Each state is read once, by what copies it."""
+    """Only the node that copies a state reads it."""
     export(checkpoint_of(family), tmp_path / "out", only="hub", client="genai")
     graph = onnx.load(tmp_path / "out/onnx/model_shared.onnx", load_external_data=False).graph
     states = [port.name for port in graph.input if is_state(port.name)]

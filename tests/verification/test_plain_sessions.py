@@ -1,4 +1,4 @@
-"""verify runs graphs for other clients as these open them: in sessions without options."""
+"""verify also runs the graphs for other clients in sessions without options, as those clients do."""
 
 import shutil
 
@@ -6,7 +6,7 @@ import pytest
 
 from txexport.exporter import export
 from txexport.verification import verify
-from txexport.verification.checks import AS_CLIENTS, FORMAT_LOSS, FORMAT_LOSS_UNSET
+from txexport.verification.checks import FORMAT_LOSS, FORMAT_LOSS_UNSET, UNSET_OPTIONS
 from txexport.verification.losses import BUDGETS
 from txexport.verification.reports.repeat import repeat_command
 
@@ -30,7 +30,7 @@ def test_rows_of_integers_are_the_same_without_options(family, exported):
     folder = exported(family, "int8", "int8-fast", "float16")
     report = verify(folder, reference="transformers", cases=CASES[family])
     assert report.ok
-    plain = [case for case in report.cases if case.name == AS_CLIENTS]
+    plain = [case for case in report.cases if case.name == UNSET_OPTIONS]
     assert {case.graphs for case in plain} == {"hub int8", "hub int8-fast", "hub float16"}
     assert all(check.error == 0 and check.elements for case in plain for check in case.checks)
     assert "--cases quick" in repeat_command(report, plain[0])
@@ -43,18 +43,18 @@ def test_blocks_lose_what_their_fast_sibling_may(exported):
     rounded, exact = losses["hub int4", FORMAT_LOSS_UNSET], losses["hub int4", FORMAT_LOSS]
     assert rounded.error != exact.error
     assert rounded.tolerance == BUDGETS["int4-fast"]["probability"]
-    [same] = [case for case in report.cases if case.name == AS_CLIENTS]
+    [same] = [case for case in report.cases if case.name == UNSET_OPTIONS]
     assert same.graphs == "hub int4-fast"
     # The fast sibling has the same integers, and rounds with and without options.
     assert losses["hub int4-fast", FORMAT_LOSS].error == pytest.approx(rounded.error, abs=1e-6)
 
 
 def test_a_product_that_rounds_once_more_without_options_is_caught(exported):
-    """Blocks of integers in a graph of int8: its options alone keep ONNX Runtime from rounding rows."""
+    """An int4 graph in the place of the int8 one: only session options keep its activations from rounding."""
     folder = exported("gpt2", "int8", "int4")
     shutil.copyfile(folder / "onnx/model_q4.onnx", folder / "onnx/model_int8.onnx")
     report = verify(folder, reference="transformers", cases=CASES["gpt2"], allow_edited=True)
-    [case] = [case for case in report.failed if case.name == AS_CLIENTS]
+    [case] = [case for case in report.failed if case.name == UNSET_OPTIONS]
     assert case.graphs == "hub int8"
     assert max(check.error for check in case.checks) > 1e-3
 
@@ -62,4 +62,4 @@ def test_a_product_that_rounds_once_more_without_options_is_caught(exported):
 def test_native_graphs_have_no_other_client(checkpoint_of, tmp_path):
     export(checkpoint_of("bert"), tmp_path / "out", dtype="int8", only="native")
     report = verify(tmp_path / "out", reference="transformers", cases=CASES["bert"])
-    assert not {case.name for case in report.cases} & {AS_CLIENTS, FORMAT_LOSS_UNSET}
+    assert not {case.name for case in report.cases} & {UNSET_OPTIONS, FORMAT_LOSS_UNSET}

@@ -241,8 +241,6 @@ class DtypePlan:
                 spelled = {role: only_of_chosen(model) for role, model in spelled.items()}
             else:
                 spelled = {role: flatten(model) for role, model in finished.items()}
-            if self.options.client == roles.OPENVINO:
-                spelled = {role: without_branches(model) for role, model in spelled.items()}
             few = {role: with_plain_scans(with_few_buffers(model)) for role, model in spelled.items()}
             return {role: with_copied_states(model) for role, model in few.items()}
 
@@ -250,7 +248,8 @@ class DtypePlan:
         if roles.SHARED in stored:
             result |= flat(lambda role: stored[role], SHARED, self.options.opset)
         for planned in self.hub:
-            yield planned, tidied(result[planned.role])
+            model = result[planned.role]
+            yield planned, tidied(without_branches(model) if self.options.client == roles.OPENVINO else model)
 
 
 def _own_contract(options: ExportOptions) -> Contract:

@@ -46,9 +46,9 @@ def check_genai(spec: ModelSpec, task: str) -> None:
 
 
 def _keeps_what_genai_knows(decoder: StackSpec) -> bool:
-    """Tell whether the states of all layers are the last inputs of a convolution, alone or with a recurrence.
+    """Tell whether it can name the states: those of a convolution, with or without one recurrence.
 
-    A model of convolutions alone needs a layer with keys and values.
+    Where there are only convolutions, it also needs a layer with keys and values.
     """
     kinds = {frozenset(block.states) for block in decoder.blocks if block.states}
     if len(kinds) != 1:
@@ -92,7 +92,7 @@ def _pictured(plan: BundlePlan, config: Mapping[str, Any], generation: Mapping[s
 
 
 def _without_beams(generation: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without beams, by which it does not reorder the states of a recurrence."""
+    """The settings without num_beams: its beam search does not reorder the states of a recurrence."""
     return {name: value for name, value in generation.items() if name != "num_beams"}
 
 
@@ -177,13 +177,13 @@ def _is_id(value: object) -> bool:
 
 
 def _kinds_of_states(decoder: TextStackSpec) -> list[str]:
-    """The kinds of states of every layer that has states, the convolution's first."""
+    """The kinds of states, which all layers with states have in common; the convolution comes first."""
     states = next(block.states for block in decoder.layers if block.states)
     return sorted(states, key=cache_names.STATES.index)
 
 
 def _sizes(decoder: TextStackSpec) -> dict[str, Any]:
-    """The sizes of the stack, and of its keys and values, of which a model of states alone has none."""
+    """The sizes of the stack, and of its keys and values; 1 for each of these where no layer has any."""
     attends = next((block.dense for block in decoder.layers if block.has_keys), None)
     heads = (attends.num_heads, attends.num_kv_heads, attends.head_dim) if attends else (1, 1, 1)
     named = zip(("num_attention_heads", "num_key_value_heads", "head_size"), heads, strict=True)
@@ -191,7 +191,7 @@ def _sizes(decoder: TextStackSpec) -> dict[str, Any]:
 
 
 def _states(decoder: TextStackSpec, kinds: list[str]) -> dict[str, Any]:
-    """The names of the states; of convolutions alone also the kinds of layers, and their size."""
+    """The names of the states. For LFM2, also the kind of each layer and the size of the convolution."""
     names_there = ("conv", "recurrent")[: len(kinds)]
     past, present = (
         cache_names.states(time, "%d", kinds) for time in (cache_names.PAST, cache_names.PRESENT)

@@ -10,7 +10,7 @@ from txexport.runtime.preprocessing.image_packing import packing_of
 from txexport.runtime.preprocessing.image_processors import processor
 from txexport.spec import VisionLanguageSpec
 
-# Its pipeline of these graphs, of families that were tried there
+# The model type in genai_config.json, for the families that were tried with onnxruntime-genai
 TYPES = {
     "qwen2_vl": "qwen2_5_vl",
     "qwen2_5_vl": "qwen2_5_vl",
@@ -68,8 +68,8 @@ def image_graphs(
 ) -> dict[str, Any]:
     """The graphs of images and of tokens, and the tokens by which it computes 3D positions.
 
-    `files` are the graphs by role, `session` are the options of each one's session, `stack` are the sizes of
-    the decoder and the names of its states.
+    `files` are the graphs by role, `session` has the options of every session, and `stack` the sizes of the
+    decoder and the names of its states.
     """
     packed = spec.vision.packed
     assert packed is not None

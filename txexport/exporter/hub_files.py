@@ -21,7 +21,9 @@ CONFIG, GENERATION = "config.json", "generation_config.json"
 PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
 TOKENIZER_CONFIG, TRITON_CONFIG = "tokenizer_config.json", "config.pbtxt"
 MULTI_QUERY = ("gpt_bigcode", "falcon")  # multi_query defaults to true
-UNNUMBERED = "nemotron_h"  # whose list of layers has those without a past too
+# Their sizes are at the root of config.json in older files, and in text_config in newer ones.
+BOTH_FORMS = ("qwen2_vl", "qwen2_5_vl")
+LISTS_ALL_LAYERS = "nemotron_h"  # its list of layers includes feed-forward layers, which keep nothing
 # transformers.js' names of dtypes, whose files it knows by their suffixes.
 JS_DTYPES = {
     "float32": "fp32",
@@ -90,19 +92,20 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
     By default it looks for eight-bit graphs in a browser, and for weights inside the graph. Settings of
     quantisation are removed, since they are about tensors that a bundle does not have. With multi_query, it
     looks for keys and values in one tensor, which other clients do not know, so multi_query is removed. It
-    knows layers with state spaces by their older names, and numbers states by their places in that list.
+    knows layers with state spaces by their older names. A layer's place in `layer_types` is the number in the
+    names of its states.
     """
     config = {name: value for name, value in config.items() if name != "quantization_config"}
     if config.get("model_type") in MULTI_QUERY and config.get("multi_query") is True:
         del config["multi_query"]
-    if isinstance(plan.spec, VisionLanguageSpec) and plan.spec.axes:
+    if isinstance(plan.spec, VisionLanguageSpec) and plan.model_type in BOTH_FORMS:
         config = _in_both_forms(config, plan.model_type, plan.spec.decoder)
     if getattr(plan.spec, "several_axes", False) and "text_config" in config:
         config = _of_text_model(config, plan.model_type)
     decoder = plan.spec.stacks.get("decoder")
     states = [block.states for block in decoder.layers] if decoder is not None else []
-    mixed = "layer_types" in config or plan.model_type == UNNUMBERED
-    if mixed and any("ssm" in each for each in states):
+    listed = "layer_types" in config or plan.model_type == LISTS_ALL_LAYERS
+    if listed and any("ssm" in each for each in states):
         config["layer_types"] = ["mamba" if each else "attention" for each in states]
     files = {PurePosixPath(one.path).name: 1 for one in plan.hub if roles.data_path(one.path) in plan.data}
     known = [JS_DTYPES[dtype] for dtype in plan.options.dtypes if dtype in JS_DTYPES]
@@ -113,7 +116,7 @@ def _config(config: dict[str, Any], plan: BundlePlan) -> dict[str, Any]:
 
 
 def _of_text_model(config: dict[str, Any], model_type: str) -> dict[str, Any]:
-    """The config.json of the text model alone: for one of images, transformers.js opens other graphs."""
+    """The config.json of the text model. With that of the whole model, transformers.js opens other graphs."""
     outer = {name: value for name, value in config.items() if name not in OF_ALL}
     [architecture, *_] = families.module(model_type).TASKS["text-generation"]
     inner = {"model_type": f"{model_type}_text", **config["text_config"]}
@@ -126,7 +129,7 @@ def _in_both_forms(config: dict[str, Any], model_type: str, decoder: TextStackSp
     transformers.js looks for Qwen2-VL's sizes at the root, as older files have them, and for Qwen2.5-VL's in
     text_config, as newer ones do, whichever form a file has.
     """
-    kind = next(block.masked for block in decoder.blocks if block.has_keys)
+    kind = decoder.blocks[0].masked
     sizes = {
         "hidden_size": decoder.hidden_size,
         "num_hidden_layers": decoder.num_layers,

@@ -84,7 +84,7 @@ def decoder(
 
     def on_axes(_: int, block: BlockSpec) -> BlockSpec:
         kind = block.attention
-        if not isinstance(kind, AttentionSpec):  # which has no positions
+        if not isinstance(kind, AttentionSpec):  # it uses no positions
             return block
         assert kind.rotary is not None
         axes = axes_of(text.table(key), len(kind.rotary.frequencies))

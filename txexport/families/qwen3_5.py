@@ -6,6 +6,7 @@ from types import ModuleType
 from typing import Any
 
 from txexport.checkpoints.weight_map import Naming, Table
+from txexport.errors import CheckpointError
 from txexport.families import _pictured, qwen3_5_text, qwen3_vl
 from txexport.families._config import Config, TensorNames
 from txexport.spec import DecoderSpec, VisionLanguageSpec
@@ -29,7 +30,7 @@ DEFAULTS = {
 
 
 def spec(config: Config, task: str, names: TensorNames) -> DecoderSpec | VisionLanguageSpec:
-    """The architecture for images among texts, or that of the text model within."""
+    """The architecture of the whole model, or of its text model."""
     return architecture(config, task, names, qwen3_5_text, DEFAULTS)
 
 
@@ -38,10 +39,15 @@ def architecture(
 ) -> DecoderSpec | VisionLanguageSpec:
     """The architecture with a text model of `family`; `defaults` are those of text_config."""
     if task == "image-text-to-text":
+        if not any("visual." in name for name in names):
+            raise CheckpointError(
+                f"{config.path} is of a model that reads images, but its image encoder has no tensors "
+                "(visual.*); --task text-generation exports the text model"
+            )
         config = config.with_defaults(image_token_id=IMAGE_TOKEN)
         return qwen3_vl.without_deep(config, names, family, defaults, SECTIONS)
     text = config.table("text_config").with_defaults(**defaults)
-    if text.flag("tie_word_embeddings", False):  # which the class of texts alone reads
+    if text.flag("tie_word_embeddings", False):  # the text model's class reads this one
         config = config.replaced(tie_word_embeddings=True)
     text = text.replaced(tie_word_embeddings=_pictured.tied(config, names))
     spec: DecoderSpec = family.spec(text, task, names)
@@ -54,7 +60,7 @@ def table(spec: DecoderSpec | VisionLanguageSpec) -> Table:
 
 
 def names_of(spec: DecoderSpec | VisionLanguageSpec, family: ModuleType) -> Table:
-    """The tensor names of a model with a text model of `family`, which leaves the image encoder out."""
+    """The tensor names with a text model of `family`; for that alone, the image encoder is left out."""
     if isinstance(spec, VisionLanguageSpec):
         return qwen3_vl.names_of(spec, family)
     text: Table = family.table(spec)

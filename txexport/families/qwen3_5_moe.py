@@ -21,7 +21,7 @@ DEFAULTS = {
 
 
 def spec(config: Config, task: str, names: TensorNames) -> DecoderSpec | VisionLanguageSpec:
-    """The architecture for images among texts, or that of the text model within."""
+    """The architecture of the whole model, or of its text model."""
     return qwen3_5.architecture(config, task, names, qwen3_5_moe_text, DEFAULTS)
 
 

@@ -13,8 +13,9 @@ from txexport.spec.stack import StackSpec, TextStackSpec
 class DecoderSpec:
     """A stack that reads new tokens over a cache of past ones, and scores what comes next.
 
-    In the text model of one that reads images, a token's positions on `several_axes` are equal. Clients
-    disagree on their shape, so that graphs for them count them by their mask.
+    `several_axes` is true of the text model within one that reads images, if it has positions on several axes
+    (equal for texts). Clients pass position_ids as (B,S) or (3,B,S), so graphs for them have no such input:
+    they compute positions from attention_mask.
     """
 
     decoder: TextStackSpec

@@ -39,9 +39,9 @@ ALL_CASES = "all cases"  # in place of a case's name if none could run
 # Cases of the loss of a number format, and the measures with a budget by default.
 FORMAT_LOSS = "lost by the number format"  # on seeded inputs
 FORMAT_LOSS_ON_TEXTS = "lost on texts"  # on the user's
-FORMAT_LOSS_UNSET = "lost without session options"  # on seeded inputs, where clients round activations
+FORMAT_LOSS_UNSET = "lost without session options"  # on seeded inputs; ONNX Runtime then rounds activations
 LOSSES = (FORMAT_LOSS, FORMAT_LOSS_ON_TEXTS, FORMAT_LOSS_UNSET)
-AS_CLIENTS = "as clients open it"  # the numbers of graphs without the manifest's session options
+UNSET_OPTIONS = "without session options"  # outputs must be the same as with the manifest's options
 DIRECTION = "direction"  # mean of 1 - cosine of vectors
 PROBABILITY = "probability"  # share of the probability that moves to other classes
 

@@ -10,7 +10,6 @@ from txexport.contracts import cache_names
 from txexport.contracts.layer_outputs import kind_of
 from txexport.contracts.names import ALIGNMENT_WEIGHTS, ATTENTIONS, LAST_HIDDEN_STATE, LOGITS, POOLER_OUTPUT
 from txexport.verification.checks import (
-    AS_CLIENTS,
     CALIBRATED,
     COPIED_FILES,
     EVERY_WEIGHT,
@@ -18,6 +17,7 @@ from txexport.verification.checks import (
     LOSSES,
     PROCESSORS,
     RANGE,
+    UNSET_OPTIONS,
     CaseReport,
 )
 
@@ -26,7 +26,7 @@ ATTENTION, VECTORS, TOKENS, OTHERS = "attentions", "vectors", "tokens", "other o
 KINDS = (WEIGHTS, LOGITS_KIND, CACHES, HIDDEN, ATTENTION, VECTORS, TOKENS, OTHERS)  # in the order of a report
 
 # Cases without numbers, or whose numbers need not be equal.
-UNCOUNTED = (IDENTITY, COPIED_FILES, *LOSSES, AS_CLIENTS, CALIBRATED, RANGE, *PROCESSORS)
+UNCOUNTED = (IDENTITY, COPIED_FILES, *LOSSES, UNSET_OPTIONS, CALIBRATED, RANGE, *PROCESSORS)
 
 Numbers = dict[str, dict[str, int]]  # counts by reference and by kind
 

@@ -19,13 +19,13 @@ from txexport.verification.activation_quantisation import (
 from txexport.verification.attempt import attempt
 from txexport.verification.checks import (
     ALL_CASES,
-    AS_CLIENTS,
     FORMAT_LOSS,
     FORMAT_LOSS_ON_TEXTS,
     FORMAT_LOSS_UNSET,
     HUB,
     RANGE,
     RUNTIME,
+    UNSET_OPTIONS,
     CaseReport,
     TensorCheck,
 )
@@ -144,7 +144,11 @@ class VerifyRun:
             yield from self._cases(runtime, loaded, files)
 
     def _losses(self, runtime: Runtime) -> Iterator[CaseReport]:
-        """The losses of the unchanged graphs relative to the references in float32."""
+        """The losses of the unchanged graphs relative to the references in float32.
+
+        Graphs for other clients also run without session options, as these open them. The outputs must be the
+        same; where the options keep activations from being rounded, the loss without them is reported.
+        """
         from txexport.verification.answers.recording import recorded_in_float32
         from txexport.verification.cases.graph_runner import runner_of
         from txexport.verification.cases.plan import QUICK, computed
@@ -153,35 +157,34 @@ class VerifyRun:
         cases = [case for case in computed(self.variant.cases) if case.run is not None and case.name in QUICK]
         if not cases:
             return
-        calls = Calls()
+        plain, calls = runtime.name == RUNTIME and self.variant.name.startswith(HUB), Calls()
+        compared = plain and not self._exact_blocks
         with self._opened(runtime) as loaded:
             runner = runner_of(loaded)
             for name, reference in self.variant.float32.items():
-                once = partial(lost, calls.through(runner), cases, reference, self.variant.budgets)
+                recorded = calls.recording(runner) if compared else runner
+                once = partial(lost, recorded, cases, reference, self.variant.budgets)
                 run = partial(judged_by_choices, once, self.variant.manifest.spec)
                 yield (report := attempt(FORMAT_LOSS, name, run, runtime.name, self.variant.name))
                 if report.ok and self._rounds and self._records(runtime, reference, self.variant.float32):
                     self.rounded = recorded_in_float32(runner, cases, reference, self.plan.spec)
-        if runtime.name == RUNTIME and self.variant.name.startswith(HUB):
-            yield from self._as_clients(runtime, cases, calls)
-
-    def _as_clients(self, runtime: Runtime, cases: "list[PlannedCase]", calls: Calls) -> Iterator[CaseReport]:
-        """The report on sessions without options: the same numbers as in `calls` with them.
-
-        Blocks of integers lose more there, where the options keep them from rounding activations.
-        """
-        from txexport.verification.cases.graph_runner import runner_of
-
-        dtype = self.variant.dtype
-        name, reference = next(iter(self.variant.float32.items()))
+        if not plain:
+            return
         with self._loaded(runtime, self.files, {}) as loaded:
             runner = runner_of(loaded)
-            if dtype.blocks and not dtype.rounds_blocks:
-                run = partial(lost, runner, cases, reference, BUDGETS[f"{dtype.name}-fast"])
-                yield attempt(FORMAT_LOSS_UNSET, name, run, runtime.name, self.variant.name)
-            else:
-                run = partial(calls.repeated, runner, dtype.relative)
-                yield attempt(AS_CLIENTS, name, run, runtime.name, self.variant.name)
+            if compared:
+                run = partial(calls.compare, runner, self.variant.dtype.relative)
+                yield attempt(UNSET_OPTIONS, name, run, runtime.name, self.variant.name)
+                return
+            budgets = BUDGETS[f"{self.variant.dtype.name}-fast"]
+            once = partial(lost, runner, cases, reference, budgets)
+            run = partial(judged_by_choices, once, self.variant.manifest.spec)
+            yield attempt(FORMAT_LOSS_UNSET, name, run, runtime.name, self.variant.name)
+
+    @property
+    def _exact_blocks(self) -> bool:
+        """True for block-quantised matrices whose session option keeps activations from being rounded."""
+        return self.variant.dtype.blocks and not self.variant.dtype.rounds_blocks
 
     def _losses_on_texts(self, runtime: Runtime) -> Iterator[CaseReport]:
         """The losses of the unchanged graphs relative to float32's answers to the user's texts."""

@@ -116,14 +116,15 @@ def of_every_prompt(pixels):
 
 @script(domain, default_opset=op)
 def within_tokens(positions, mask):
-    """positions (A,B,S), mask (B,T) -> the same, none beyond the number of tokens before it.
+    """positions (A,B,S), mask (B,T) -> positions (A,B,S), each at most the number of tokens before it.
 
-    No position of a text with images is. After a prompt without images, transformers.js gives such to steps.
+    Positions of texts with images are never larger. transformers.js passes larger ones to the steps after a
+    prompt without images.
     """
     last = op.Constant(value_ints=[-1])
-    every = op.CumSum(mask, op.Constant(value_int=1)) - op.Constant(value_int=1)  # (B, T)
+    counts = op.CumSum(mask, op.Constant(value_int=1)) - op.Constant(value_int=1)  # (B, T)
     start = op.Neg(op.Shape(positions, start=2))
-    before = op.Slice(every, start, op.Constant(value_ints=[2**62]), last)  # (B, S)
+    before = op.Slice(counts, start, op.Constant(value_ints=[2**62]), last)  # (B, S)
     y = op.Min(positions, before)
     return y
 
@@ -144,9 +145,9 @@ def _decode(spec: VisionLanguageSpec, cache: Cache, graph: Graph, inputs: Values
     past = past_of(spec.decoder, inputs)
     if spec.deep:
         inputs = _with_deep(spec, graph, inputs)
-    if spec.axes and names.INPUTS_EMBEDS in inputs:  # of other clients
+    if spec.axes and names.INPUTS_EMBEDS in inputs:  # for other clients
         positions, mask = inputs[names.POSITION_IDS], inputs[names.ATTENTION_MASK]
-        inputs = {**inputs, names.POSITION_IDS: graph.call(within_tokens, positions, mask, name="places")}
+        inputs = {**inputs, names.POSITION_IDS: graph.call(within_tokens, positions, mask, name="positions")}
     embed, picks = partial(_vectors, spec, graph, inputs), inputs.get(names.LOGITS_INDICES)
     groups = None
     if spec.mutual == Mutual.PREFIX and names.PREFIX_LENGTHS not in inputs:  # of other clients

@@ -4,12 +4,12 @@ import shlex
 
 from txexport.verification.checks import (
     ALL_CASES,
-    AS_CLIENTS,
     CHECKPOINT,
     CLIENT,
     FORMAT_LOSS_UNSET,
     LOSSES,
     RUNTIME,
+    UNSET_OPTIONS,
     CaseReport,
 )
 from txexport.verification.result import Report
@@ -36,7 +36,7 @@ def repeat_command(report: Report, case: CaseReport) -> str:
 
 def _cases(case: CaseReport) -> list[str]:
     """The options that choose a case; those of losses run all quick cases together."""
-    if case.name in (AS_CLIENTS, FORMAT_LOSS_UNSET):
+    if case.name in (UNSET_OPTIONS, FORMAT_LOSS_UNSET):
         return ["--cases", "quick"]
     if case.name not in LOSSES:
         return [] if case.name == ALL_CASES else ["--case", case.name]
