@@ -60,6 +60,7 @@ def test_every_command_for_a_bundle_serves_a_task():
         "families",
         "score",
         "serve",
+        "to_openvino",
     }
     others |= {"attention", "chat"}  # outputs of graphs, whatever the task; a conversation by chat template
     assert {name.replace("-", "_") for name in main.commands} - others <= served

@@ -1,12 +1,12 @@
 """Transformer checkpoints to ONNX, proved equal to their PyTorch originals.
 
 `export` writes a bundle, `export_traced` one of a class without a family, `quantize` adds a number format to
-one, `verify` proves it, and `verify_here` does so again where it runs. `attest` states that as an in-toto
-statement, with which `verify_attestation` compares a bundle. `load` gives it as a Model that runs
-(`load_traced` as a TracedModel), `inspect` counts what a checkpoint or a bundle holds and costs, `compare`
-holds any two models against each other, `compare_dtypes` the number formats of one bundle, `bench` tells how
-to run one fastest, `serve` answers over HTTP. None of them is imported before it is used, so that
-`import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
+one, `to_openvino` writes one in OpenVINO's format, `verify` proves it, and `verify_here` does so again where
+it runs. `attest` states that as an in-toto statement, with which `verify_attestation` compares a bundle.
+`load` gives it as a Model that runs (`load_traced` as a TracedModel), `inspect` counts what a checkpoint or a
+bundle holds and costs, `compare` holds any two models against each other, `compare_dtypes` the number formats
+of one bundle, `bench` tells how to run one fastest, `serve` answers over HTTP. None of them is imported
+before it is used, so that `import txexport` brings in neither PyTorch nor onnxscript nor ONNX Runtime.
 """
 
 from importlib import import_module
@@ -19,7 +19,7 @@ from txexport.support import telemetry
 if TYPE_CHECKING:
     from txexport.benchmark import bench
     from txexport.dtype_comparison import compare_dtypes
-    from txexport.exporter import export, quantize
+    from txexport.exporter import export, quantize, to_openvino
     from txexport.inspection import inspect
     from txexport.runtime import Model, PrefixStore, TracedModel, load, load_traced
     from txexport.server import serve
@@ -42,6 +42,7 @@ __all__ = [
     "load_traced",
     "quantize",
     "serve",
+    "to_openvino",
     "verify",
     "verify_attestation",
     "verify_here",
@@ -62,6 +63,7 @@ _HOMES = {
     "load_traced": "txexport.runtime",
     "quantize": "txexport.exporter",
     "serve": "txexport.server",
+    "to_openvino": "txexport.exporter",
     "verify": "txexport.verification",
     "verify_attestation": "txexport.verification",
     "verify_here": "txexport.verification",

@@ -30,9 +30,10 @@ OTHER_NAMES = {  # what users call it -> the command
     "list": "families",
     "benchmark": "bench",
     "quantise": "quantize",
+    "openvino": "to-openvino",
 }
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Make": ("export", "quantize"),
+    "Make": ("export", "quantize", "to-openvino"),
     "Prove": ("verify", "attest", "compare", "compare-dtypes"),
     "Look and measure": ("families", "inspect", "attention", "bench"),
     TEXTS: ("chat",),

@@ -26,6 +26,7 @@ from txexport.cli.export import export, quantize
 from txexport.cli.group import Commands
 from txexport.cli.inspect import inspect
 from txexport.cli.serve import serve
+from txexport.cli.to_openvino import to_openvino
 from txexport.cli.verify import verify
 from txexport.support.aliases import task_named
 from txexport.tasks import METHODS
@@ -88,6 +89,7 @@ for command in (
     inspect,
     export,
     quantize,
+    to_openvino,
     verify,
     attest,
     compare,

@@ -1,7 +1,8 @@
 """From a checkpoint to a bundle.
 
-`export` writes one, `quantize` adds a number format to one; neither needs PyTorch. Both are imported when
-used, so that importing another module of this folder needs no optional library.
+`export` writes one, `quantize` adds a number format to one, `to_openvino` writes one in OpenVINO's format;
+none of them needs PyTorch. They are imported when used, so that importing another module of this folder
+needs no optional library.
 """
 
 from importlib import import_module
@@ -12,10 +13,15 @@ from txexport.errors import needed_for
 if TYPE_CHECKING:
     from txexport.exporter.adding import quantize
     from txexport.exporter.exporter import export
+    from txexport.exporter.openvino_model import to_openvino
 
-__all__ = ["export", "quantize"]
+__all__ = ["export", "quantize", "to_openvino"]
 
-_HOMES = {"export": "txexport.exporter.exporter", "quantize": "txexport.exporter.adding"}
+_HOMES = {
+    "export": "txexport.exporter.exporter",
+    "quantize": "txexport.exporter.adding",
+    "to_openvino": "txexport.exporter.openvino_model",
+}
 
 
 def __getattr__(name: str):

@@ -45,7 +45,7 @@ LINKED = (
     f"{NAME} does not open weights behind symbolic links, as in a model hub's cache; download the files "
     "themselves (snapshot_download with local_dir), or export with --single-file"
 )
-WRONG_BRANCHES = f"which {NAME} 2026.4 computes wrongly in the first call of each shape"
+WRONG_IF = f"{NAME} 2026.4 may compute these wrongly when an input shape is new"
 # Without a hint, OpenVINO computes in bfloat16 or float16 where a processor supports it.
 ROUNDED_TOGETHER = "DYNAMIC_QUANTIZATION_GROUP_SIZE"  # activations that share an int8 scale; 0 for none
 HINTS = {FLOAT32: "f32", BFLOAT16: "bf16"}
@@ -58,8 +58,7 @@ def open_graphs(
     folder: Path, manifest: Manifest, device: str | None, threads: int | None, precision: str
 ) -> Opened:
     """See engines.Open."""
-    if bundle.has_linked_weights(folder, manifest):
-        raise BundleError(f"{folder}: {LINKED}")
+    check_weights(folder, manifest)
     core = openvino.Core()
     where = _known(core, device or "cpu")
     if precision == BFLOAT16 and "BF16" not in core.get_property(where.upper(), "OPTIMIZATION_CAPABILITIES"):
@@ -67,11 +66,7 @@ def open_graphs(
     view = _view(folder, manifest)
 
     def read(role: str) -> openvino.Model:
-        path = folder / manifest.hub[role].file
-        model: openvino.Model = _loaded(core.read_model, path, path)
-        if any(node.get_type_name() == "If" for node in model.get_ops()):
-            raise BundleError(f"{path} has branches, {WRONG_BRANCHES}; export with --for openvino")
-        return model
+        return read_graph(core, folder / manifest.hub[role].file)
 
     sessions = {}
     for role, graph in view.hub.items():
@@ -81,6 +76,20 @@ def open_graphs(
         compute = compiled(core, model, where, threads, precision, manifest.session_options)
         sessions[role] = Session(Computed(inputs, graph.outputs, compute), where, NAME)
     return Opened(view, where, sessions)
+
+
+def check_weights(folder: Path, manifest: Manifest) -> None:
+    """Raise BundleError for weights that OpenVINO does not open."""
+    if bundle.has_linked_weights(folder, manifest):
+        raise BundleError(f"{folder}: {LINKED}")
+
+
+def read_graph(core: openvino.Core, path: Path) -> openvino.Model:
+    """A graph as OpenVINO's model. Raises BundleError for one that it cannot load, or may compute wrongly."""
+    model: openvino.Model = _loaded(core.read_model, path, path)
+    if any(node.get_type_name() == "If" for node in model.get_ops()):
+        raise BundleError(f"{path} has If nodes; {WRONG_IF}; export with --for openvino")
+    return model
 
 
 def from_file(path: Path, session_options: Mapping[str, str]) -> Compute:

@@ -48,6 +48,8 @@ def _has_boxes(bundle: Path) -> bool:
 @cache
 def load(bundle: Path, task: str) -> Any:
     """The model; one that recognises speech in one graph has a CTC head."""
+    if (bundle / "openvino_model.xml").exists():
+        return CLASSES[task].from_pretrained(bundle, ov_config=EXACT)
     ctc = task == "automatic-speech-recognition" and not any(bundle.glob("onnx/encoder_model*.onnx"))
     has_three = task in ("text2text-generation", "automatic-speech-recognition") and not ctc
     one = intel.OVModelForCustomTasks if _has_boxes(bundle) else CLASSES[task]
