@@ -24,7 +24,8 @@ def causal_convolution(
         y = op.Add(y, tap(kernel, g, inputs, taps[at], at))
     if bias:
         y = op.Add(y, g.weight("bias"))
-    return y, g.call(last_inputs, inputs, ends, past, name="present")
+    steps = op.Constant(value_ints=list(range(kernel)))
+    return y, g.call(last_inputs, inputs, ends, steps, name="present")
 
 
 def tap(kernel: int, g: Body, inputs: ir.Value, weight: ir.Value, at: int) -> ir.Value:
@@ -36,10 +37,8 @@ def tap(kernel: int, g: Body, inputs: ir.Value, weight: ir.Value, at: int) -> ir
 
 
 @script(domain, default_opset=op)
-def last_inputs(inputs, ends, past):
-    """inputs (B,K+S,W), of which `ends` (B) new ones are a row's, past (B,W,K) -> present (B,W,K)."""
-    zero, one = op.Constant(value_int=0), op.Constant(value_int=1)
-    steps = op.Range(zero, op.Squeeze(op.Shape(past, start=2, end=3)), one)  # (K)
+def last_inputs(inputs, ends, steps):
+    """inputs (B,K+S,W), of which `ends` (B) new ones are a row's, steps (K) from 0 -> present (B,W,K)."""
     picks = op.Unsqueeze(ends, op.Constant(value_ints=[1])) + steps  # (B, K)
     rows = op.GatherND(inputs, op.Unsqueeze(picks, op.Constant(value_ints=[2])), batch_dims=1)  # (B, K, W)
     present = op.Transpose(rows, perm=[0, 2, 1])  # (B, W, K)

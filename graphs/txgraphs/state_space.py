@@ -53,11 +53,12 @@ def one_token(
     column, row = (op.Constant(value_ints=sizes) for sizes in ([0, groups, -1, 1], [0, groups, 1, -1]))
     rest = g.call(decayed, op.Reshape(decay, op.Constant(value_ints=[0, heads, 1, 1])), name="rest")
     written = op.Reshape(op.Mul(x, steps), column, name="written")  # (B, G, H/G*P, 1)
-    added = op.MatMul(written, op.Reshape(b, row))  # (B, G, H/G*P, D)
-    after = op.Add(op.Mul(state, rest), op.Reshape(added, op.Shape(state)), name="after")  # (B, H, P, D)
+    added = op.Mul(written, op.Reshape(b, row))  # (B, G, H/G*P, D)
+    added = op.Reshape(added, op.Constant(value_ints=[0, heads, -1, 0]))  # (B, H, P, D)
+    after = op.Add(op.Mul(state, rest), added, name="after")  # (B, H, P, D)
     grouped = op.Reshape(after, op.Constant(value_ints=[0, groups, -1, 0]))  # (B, G, H/G*P, D)
     y = op.MatMul(grouped, op.Reshape(c, column), name="read")  # (B, G, H/G*P, 1)
-    return op.Reshape(y, op.Shape(x)), after
+    return op.Reshape(y, op.Constant(value_ints=[0, 1, heads, -1])), after
 
 
 @component("y", "after")

@@ -25,7 +25,7 @@ class CausalConvolution(nn.Module):
             y = y + tap(self.kernel, inputs, taps[at], at)
         if self.bias is not None:
             y = y + self.bias
-        return y, last_inputs(inputs, ends, past)
+        return y, last_inputs(inputs, ends, torch.arange(self.kernel, device=ends.device))
 
 
 def tap(kernel: int, inputs: Tensor, weight: Tensor, at: int) -> Tensor:
@@ -35,9 +35,8 @@ def tap(kernel: int, inputs: Tensor, weight: Tensor, at: int) -> Tensor:
     return product
 
 
-def last_inputs(inputs: Tensor, ends: Tensor, past: Tensor) -> Tensor:
-    """inputs (B,K+S,W), of which `ends` (B) new ones are a row's, past (B,W,K) -> present (B,W,K)."""
-    steps = torch.arange(past.shape[2], device=ends.device)  # (K)
+def last_inputs(inputs: Tensor, ends: Tensor, steps: Tensor) -> Tensor:
+    """inputs (B,K+S,W), of which `ends` (B) new ones are a row's, steps (K) from 0 -> present (B,W,K)."""
     picks = ends[:, None] + steps  # (B, K)
     present = inputs.gather(1, picks[:, :, None].expand(-1, -1, inputs.shape[2])).mT  # (B, W, K)
     return present

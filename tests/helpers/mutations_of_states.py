@@ -11,7 +11,7 @@ def state_not_carried(model):
 def state_one_place_off(model):
     """States without a row's last token."""
     body = function(model, "last_inputs")
-    through(body, node(body, "Range").output[0], "Sub", 1)
+    through(body, "steps", "Sub", 1)
 
 
 def state_of_padding(model):
