@@ -340,7 +340,7 @@ ONE_THETA = {
 }
 UNSHARED = {"shared_intermediate_size": 0}
 NORMALISED = {"norm_topk_prob": True, "use_sliding_window": True, "sliding_window": 5}
-SOME_DENSE = {"mlp_only_layers": [0], "norm_topk_prob": False, "attention_bias": True}
+SOME_DENSE = {"mlp_only_layers": [0], "norm_topk_prob": False, "attention_bias": True, "num_experts": 6}
 WIDER_VALUES = {
     "linear_value_head_dim": 20,
     "linear_conv_kernel_dim": 3,

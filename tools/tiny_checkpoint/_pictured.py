@@ -151,8 +151,11 @@ QWEN3_5_WITH_IMAGES = QWEN2_VL | {
         | {"partial_rotary_factor": 0.5, "mrope_section": [1, 1, 1]},
     },
 }
+# With 5 experts of 28, rounding decides which of two the router chooses for a token of the tests.
 QWEN3_5_MOE_WITH_IMAGES = QWEN3_5_WITH_IMAGES | {
-    "text_config": QWEN3_5_WITH_IMAGES["text_config"] | QWEN3_5_EXPERTS | {"model_type": "qwen3_5_moe_text"},
+    "text_config": QWEN3_5_WITH_IMAGES["text_config"]
+    | QWEN3_5_EXPERTS
+    | {"model_type": "qwen3_5_moe_text", "num_experts": 7, "moe_intermediate_size": 32},
 }
 PIXTRAL = {
     "model_type": "pixtral",
