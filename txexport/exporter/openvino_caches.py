@@ -37,10 +37,9 @@ def keep_caches(model: openvino.Model) -> None:
     pairs = {name: cache_names.to_present(name) for name in inputs if cache_names.is_past(name)}
     for name in pairs:
         past = inputs[name].get_node().output(0)
-        reordered, uses = op.gather(past, beams, first), past.get_target_inputs()
+        uses, reordered = past.get_target_inputs(), op.gather(past, beams, first)
         for use in uses:
-            if use.get_node() != reordered:
-                use.replace_source_output(reordered.output(0))
+            use.replace_source_output(reordered.output(0))
     model.add_parameters([beams])
     changes = Manager()
     changes.register_pass(MakeStateful(pairs))

@@ -40,9 +40,8 @@ def to_openvino(folder: str | Path, out: str | Path, *, dtype: str | None = None
         raise UnsupportedError(
             f"{folder} is for {manifest.task}; only text-generation becomes OpenVINO's format"
         )
-    model_type = bundle.read_json(folder / "config.json").get(
-        "model_type"
-    )  # which chooses the client's class
+    config = bundle.read_json(folder / "config.json")
+    model_type = config.get("model_type")  # by which optimum-intel chooses a class
     if model_type in MASK_OF_STEPS:
         raise UnsupportedError(
             f"{folder}: after the prompt, optimum-intel leaves out the mask that {model_type} needs"
