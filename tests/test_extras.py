@@ -62,6 +62,11 @@ def by(extra: str) -> str:
             "running a bundle needs openvino, which is not installed; " + by("openvino"),
         ),
         (
+            "openvino",
+            "txexport.to_openvino('out', 'model')",
+            "writing OpenVINO's format needs openvino, which is not installed; " + by("openvino"),
+        ),
+        (
             "onnx",
             "txexport.export('checkpoint', 'out')",
             "export needs onnx, which is not installed; " + by("export"),

@@ -54,7 +54,7 @@ IMPORTED = {
     "models/txmodels/training": "numpy torch transformers checkpoints families spec",
     "graphs/txgraphs": "numpy onnx onnx_ir onnxscript contracts formats parts spec",
     "txexport/exporter": (
-        "numpy onnx onnx_ir openvino txgraphs bundle checkpoints contracts families formats inspection parts "
+        "numpy onnx onnx_ir txgraphs bundle checkpoints contracts families formats inspection parts "
         "runtime spec support tasks"
     ),
     "txexport/inspection": (

@@ -1,11 +1,10 @@
 """A decoder's graph in OpenVINO, with its caches as variables of the model in place of inputs and outputs."""
 
 import numpy as np
-import openvino
-from openvino.passes import MakeStateful, Manager
 
 from txexport.contracts import cache_names
 from txexport.contracts.names import ATTENTION_MASK, INPUT_IDS, POSITION_IDS
+from txexport.runtime.engines.openvino import openvino
 
 op = openvino.opset13
 BEAM_IDX = "beam_idx"
@@ -41,8 +40,8 @@ def keep_caches(model: openvino.Model) -> None:
         for use in uses:
             use.replace_source_output(reordered.output(0))
     model.add_parameters([beams])
-    changes = Manager()
-    changes.register_pass(MakeStateful(pairs))
+    changes = openvino.passes.Manager()
+    changes.register_pass(openvino.passes.MakeStateful(pairs))
     changes.run_passes(model)
     for node in model.get_ops():
         if node.get_type_name() == "ReadValue":

@@ -34,6 +34,9 @@ def to_openvino(folder: str | Path, out: str | Path, *, dtype: str | None = None
     for a model that is no decoder of texts, or that optimum-intel cannot run, and BundleError for a bundle
     without a graph that OpenVINO reads.
     """
+    with needed_for("writing OpenVINO's format"):
+        from txexport.exporter.openvino_caches import count_positions, keep_caches
+        from txexport.runtime.engines.openvino import ROUNDED_TOGETHER, check_weights, openvino, read_graph
     folder, out = Path(folder), Path(out)
     manifest = bundle.read(folder).of_dtype(dtype)
     if manifest.task != "text-generation":
@@ -48,9 +51,6 @@ def to_openvino(folder: str | Path, out: str | Path, *, dtype: str | None = None
         )
     if roles.MODEL not in manifest.hub:
         raise BundleError(f"{folder} lacks the graph for other clients; export without --only native")
-    with needed_for("writing OpenVINO's format", "openvino"):
-        from txexport.exporter.openvino_caches import count_positions, keep_caches
-        from txexport.runtime.engines.openvino import ROUNDED_TOGETHER, check_weights, openvino, read_graph
     bundle.check(folder, manifest)
     check_weights(folder, manifest)
     model = read_graph(openvino.Core(), folder / manifest.hub[roles.MODEL].file)

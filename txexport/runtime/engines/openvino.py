@@ -34,6 +34,7 @@ from txexport.support import telemetry
 
 with telemetry.openvino_without_telemetry():
     import openvino
+    import openvino.passes
 
     from txexport.runtime.engines.openvino_logits import pick_logits
 
