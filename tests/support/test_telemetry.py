@@ -78,6 +78,13 @@ def test_openvino_as_engine_leaves_nothing(bundles, tmp_path):
     assert left == []
 
 
+def test_openvino_s_format_leaves_nothing(bundles, tmp_path):
+    pytest.importorskip("openvino", reason="needs openvino")
+    write = f"txexport.to_openvino({str(bundles / 'completer')!r}, {str(tmp_path / 'model')!r})"
+    _, left = run(tmp_path / "home", "-c", f"import txexport; {write}", plain=True)
+    assert left == []
+
+
 def test_the_users_own_choice_is_kept(tmp_path):
     code = "import os, txexport.runtime.engines.onnxruntime; print(os.environ['ORT_DISABLE_TELEMETRY'])"
     printed, left = run(tmp_path / "home", "-c", code, plain=True, ORT_DISABLE_TELEMETRY="0")
