@@ -35,7 +35,8 @@ def test_git_ignores_the_bundles_that_pages_write_into_a_checkout():
     """Readers run the commands there, and would commit some megabytes with their next change."""
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").splitlines()
     command = re.compile(
-        r"^\$ txexport export \S+ ([\w-]+)(?: |$)|export\(\"[^\"]+\", \"([\w-]+)\"", re.MULTILINE
+        r"^\$ txexport (?:export|to-openvino) \S+ ([\w-]+)(?: |$)|export\(\"[^\"]+\", \"([\w-]+)\"",
+        re.MULTILINE,
     )
     names = {first or second for text in PAGES.values() for first, second in command.findall(text)}
     assert len(names) > 20
